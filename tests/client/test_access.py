@@ -160,7 +160,7 @@ class TestPlainHttp:
         "host", ["gateway.example.org", "192.168.1.7", "127.0.0.1.example.org", "[::2]", "8.8.8.8"]
     )
     def test_carries_no_token_elsewhere(self, host: str) -> None:
-        with pytest.raises(InvalidField, match="expected https: a token goes over plain http to nobody else"):
+        with pytest.raises(InvalidField, match="expected https: over plain http a token is sent only to this machine"):
             Client(f"http://{host}", "secret")
         assert find_access(f"http://{host}", "").url == f"http://{host}"
         assert find_access(f"https://{host}", "secret").is_encrypted

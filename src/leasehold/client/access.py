@@ -1,7 +1,7 @@
 """Which gateway is spoken to, and as whom: from arguments, the environment, or the gateway on this machine.
 
-Bearer tokens are looked for where the WLCG profile says that they lie (WLCG Bearer Token Discovery, 2020),
-so that whoever has a grid token needs nothing else.
+Bearer tokens are searched in the places of the WLCG profile (WLCG Bearer Token Discovery, 2020), so that a user
+with a grid token needs nothing else.
 """
 
 import os
@@ -40,9 +40,9 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a gateway is, who asks there, and whose word counts for it.
+    """The address of a gateway, the token shown there, and the authorities that certify it.
 
-    ``ca_file`` holds the authorities that may vouch for a gateway; None: those of this machine.
+    ``ca_file`` holds the certificate authorities that are trusted; None: those of this machine.
     """
 
     url: str
@@ -58,11 +58,11 @@ class Access:
             expected = f"{self.url.rstrip('/').removesuffix('/v1')}: the address without /v1"
             raise InvalidField("gateway url", self.url, expected)
         if self.token.text and not self.is_encrypted and not is_loopback(parts.hostname):
-            raise InvalidField("gateway url", self.url, "https: a token goes over plain http to nobody else")
+            raise InvalidField("gateway url", self.url, "https: over plain http a token is sent only to this machine")
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether nobody on the way can read along."""
+        """Whether the connection is encrypted."""
         return urlsplit(self.url).scheme == "https"
 
 
@@ -90,7 +90,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _local_url(folder: Path) -> str:
-    """Give the address of the gateway of this folder, the usual one where it has not said any."""
+    """Give the address of the gateway of this folder, the default if it has not recorded one."""
     return _content(folder / URL) or DEFAULT_URL
 
 
@@ -144,7 +144,7 @@ def _content(path: Path) -> str:
 
 
 def _content_of_named(path: Path) -> str:
-    """Read the token of a file that was named, and that nobody else can read.
+    """Read the token of a file that was named, and that no other user can read.
 
     Raises InputError: it cannot be read, is open to others, is empty, or does not hold a valid token.
     """

@@ -4,8 +4,8 @@
 
     LeaseholdError
     ├── NotInstalled     the part that talks HTTP is missing
-    ├── Unreachable      nobody answers; nothing was sent
-    │   └── Lost         the connection broke, and what was sent may have been taken in
+    ├── Unreachable      no answer; nothing was sent
+    │   └── Lost         the connection broke, and the request may have been accepted
     ├── BadResponse      what answers is not a gateway that this client understands
     └── ProblemError     the gateway says no, and why
         ├── NotSignedIn  401: no token, or one that does not count
@@ -38,10 +38,10 @@ class Unreachable(LeaseholdError):
 
 
 class Lost(Unreachable):
-    """The connection broke after something had been sent, so that nobody knows whether it was taken in.
+    """The connection broke after a request was sent, so that it may or may not have been accepted.
 
-    ``key`` is the Idempotency-Key that it was sent with, "" without: sending the same again with the same
-    key finds out, and does nothing twice.
+    ``key`` is its Idempotency-Key, "" without one: sending the same request again with the same key finds out,
+    and does nothing twice.
     """
 
     def __init__(self, url: str, why: str, key: str = "") -> None:
@@ -83,7 +83,7 @@ class Invalid(ProblemError):
 
 
 class TooMany(ProblemError):
-    """Not so many at once; ``retry_after_s`` says when it may be tried again, None where nobody knows."""
+    """The caller is over a limit; ``retry_after_s`` is the time until the next try, None if unknown."""
 
     def __init__(self, problem: Problem, retry_after_s: float | None) -> None:
         super().__init__(problem)

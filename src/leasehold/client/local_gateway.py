@@ -28,7 +28,7 @@ def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether the gateway of this folder lives: nobody else can then listen at the address it wrote down."""
+    """Whether the gateway of this folder is running: then no other process can listen at its recorded address."""
     try:
         with (folder / URL).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -89,10 +89,10 @@ class Leases(Noun[W]):
     def watch(self, *lease_ids: int, after: int | None = None, opened: Opened | None = None) -> Watch:
         """Tell what happens to these, or to all that are visible, for ever.
 
-        ``after`` is the ``seq`` of the last change that is known (0: tell everything from the beginning);
-        without it, telling begins now. A connection that breaks is made again, and nothing is told twice.
-        Close it when you have seen enough. ``opened`` is called whenever a connection stands: what is looked
-        up from then on is no older than the first change.
+        ``after`` is the ``seq`` of the last change that is known (0: everything from the beginning); without it,
+        changes start from now. A broken connection is made again, and no change comes twice. Close it when you
+        have seen enough. ``opened`` is called whenever a connection is established: what is looked up from then
+        on is no older than the first change.
         Raises Unreachable after the last try, and ProblemError.
         """
         return Watch(lease_ids, after, self.transport.retry, opened)
@@ -253,7 +253,7 @@ class Tokens(Noun[W]):
 
     @Asking
     def create(self, spec: TokenSpec) -> Call[NewToken]:
-        """Make one; its text is told here and never again. Never asked twice."""
+        """Issue a token; its text is returned here and never again. The request is never repeated."""
         return Call("POST", "/v1/tokens", reads(NewToken), body=spec.said(), repeatable=False)
 
     @Asking
@@ -268,7 +268,7 @@ class Tokens(Noun[W]):
 
     @Asking
     def inspect(self) -> Call[Caller]:
-        """Say who we are."""
+        """Show the caller's identity and permissions."""
         return Call("GET", "/v1/tokens/self", reads(Caller))
 
 
@@ -302,7 +302,7 @@ class Agreements(Noun[W]):
 
     @Asking
     def publish(self, name: str, *, published: bool = True) -> Call[Agreement]:
-        """Let everybody see one, or only its parties."""
+        """Make an agreement visible to all callers, or only to its parties."""
         return _moved(name, "publish", PublicationSpec(published=published))
 
     @Asking
@@ -322,7 +322,7 @@ class Agreements(Noun[W]):
 
     @Asking
     def penalties(self) -> Call[tuple[Penalty, ...]]:
-        """See who is punished, or was; the last one first."""
+        """List penalties, past ones included, newest first."""
         return Call("GET", "/v1/penalties", lambda response: response.read(PenaltyList).penalties)
 
     @Asking

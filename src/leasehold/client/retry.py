@@ -12,7 +12,7 @@ _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to go on asking what may be asked twice.
+    """How long to retry requests that may be repeated.
 
     ``tries``          how often in all
     ``connect_tries``  how often as long as there was no connection: nothing was sent then, and nothing is in doubt

@@ -1,4 +1,4 @@
-"""The two ways of talking to a gateway, waiting and awaiting; what is said is the same.
+"""The two transports to a gateway, blocking and asynchronous; the requests are the same.
 
 Every rule (what to ask, when to ask again, how to read it) is elsewhere: here are only the loops around
 the network, and the methods that use them. A noun's method (`leasehold.client.nouns`) only says which call is to be
@@ -195,7 +195,7 @@ class _Showing(httpx2.Auth):
         self._token = token
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Sign a request, or have it fail as if nobody had answered."""
+        """Add the token to a request, or let it fail as if there were no answer."""
         folder = self._token.folder
         if folder is not None and not is_at_work(folder):
             raise httpx2.ConnectError(f"the gateway of {folder} is not at work")
@@ -204,9 +204,9 @@ class _Showing(httpx2.Auth):
 
 
 def _authorities(access: Access) -> ssl.SSLContext:
-    """Say who may vouch for a gateway. Raises InputError for a file of authorities that holds none."""
+    """Return the trusted certificate authorities. Raises InputError for a file that holds none."""
     if not access.is_encrypted:
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody, and costs nothing to make
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authority, and is cheap to create
     if access.ca_file is None:
         return httpx2.create_ssl_context()
     try:

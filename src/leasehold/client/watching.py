@@ -1,6 +1,6 @@
-"""What happens, as it happens: which events are changes, and where to go on after the connection broke.
+"""Following changes: which events are changes, and where to resume after the connection broke.
 
-And a job that is followed: it is looked at often after news, and more rarely the longer there are none.
+And following a job: it is polled often after news, and less often the longer there are none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ Opened = Callable[[], object]
 class Watch(Source[Change]):
     """One watch over some leases, or all; it outlives its connections.
 
-    Each connection goes on after the last change that was seen, so that none is missed or told twice.
+    Each connection resumes after the last change that was seen, so that none is missed or repeated.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Watch(Source[Change]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Say after which change to go on; without one it is from now on."""
+        """Return the header that names the last change seen; without one, changes start from now."""
         return {} if self._seen is None else {"Last-Event-ID": str(self._seen)}
 
     def opened(self) -> None:
-        """Note that a connection stands, and say so."""
+        """Note that a connection is established, and call ``opened``."""
         self._attempts.reset()
         if self._opened is not None:
             self._opened()

@@ -55,7 +55,7 @@ class Use:
 
 
 def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow]) -> list[UsageRow]:
-    """Put the use that is over and the use that goes on together; what has just ended counts once."""
+    """Join finished and open usage; a lease that has just ended counts once."""
     known = {(row.lease_id, row.begin_ms) for row in finished}
     return [*finished, *(row for row in open_ if (row.lease_id, row.begin_ms) not in known)]
 
@@ -82,7 +82,7 @@ def _is_visible(visible: Visible, consumer: str, path: str, site: str) -> bool:
 
 
 def _is_under(path: str, above: str) -> bool:
-    return path == above or path.startswith(f"{above}/")  # no name stands for everybody here
+    return path == above or path.startswith(f"{above}/")  # here no name stands for all consumers
 
 
 # Windows
@@ -142,7 +142,7 @@ class _Sum:
         self.changes += [(begin_ms, row.vms), (end_ms, -row.vms)]
 
     def peak_vms(self) -> int:
-        """The most at a time; who leaves at a moment has left when others come."""
+        """The most at a time; at one moment, VMs are released before others are taken."""
         level = most = 0
         for _, change in sorted(self.changes):
             level += change
@@ -220,7 +220,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Who provides what: CPUs by provider, and the virtual domain of each site that is in one."""
+    """The capacity: CPUs by provider, and the virtual domain of each site that is in one."""
 
     cpus: Mapping[str, int]
     domain_of: Mapping[str, str]
@@ -242,7 +242,7 @@ def statement(
 ) -> list[Line]:
     """Draw up the lines of a statement by domain, and last the sum; ``rows`` are the consumer's use.
 
-    ``records`` are the agreements that whoever asks may see, ``known`` all that there are, those included.
+    ``records`` are the agreements that the caller may see, ``known`` all agreements.
     """
     of_guests = [row for row in rows if not row.is_local]
     found = [

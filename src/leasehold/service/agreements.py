@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Who speaks for one side of an agreement.
+    """The principals that may act for one side of an agreement.
 
-    ``group``  the managers of this group, or of one that it is beneath; "" where it is no group's
+    ``group``  the managers of this group, or of one above it; "" if the side is not a group
     ``sites``  the operators of these sites
     """
 
@@ -43,7 +43,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class AgreementState:
-    """An agreement as it is now, who speaks for its two sides, and the sites that it is about."""
+    """An agreement as it is now, its two parties, and the sites that it covers."""
 
     record: AgreementRecord
     in_force: bool
@@ -52,7 +52,7 @@ class AgreementState:
     sites: Party
 
     def side(self, side: AgreementSide) -> Party:
-        """Give who speaks for this side."""
+        """Return the party of this side."""
         return self.provider if side is AgreementSide.PROVIDER else self.consumer
 
 
@@ -108,11 +108,11 @@ class Agreements:
         return await self._engine.ask(_finding(name, self._clock()))
 
     async def parties(self, agreement: Agreement) -> tuple[Party, Party]:
-        """Say who would speak for provider and consumer of an agreement."""
+        """Return the parties for the provider and the consumer of a proposed agreement."""
         return await self._engine.ask(lambda engine: _parties(engine, agreement))
 
     async def sides_of(self, penalties: Sequence[PenaltyRow]) -> Sequence[tuple[Party, Party]]:
-        """Say who speaks for provider and consumer of these punishments."""
+        """Return the parties for the provider and the consumer of these penalties."""
 
         def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
             return [(Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer)) for row in penalties]
@@ -201,7 +201,7 @@ def _consumer(engine: Engine, consumer: str) -> Party:
 
 
 def _sites(engine: Engine, provider: str) -> tuple[str, ...]:
-    """Name the sites of a provider; only an administrator speaks for those of everybody."""
+    """Name the sites of a provider; none for all providers, for which only an administrator may act."""
     if provider == EVERYBODY:
         return ()
     return tuple(sorted(engine.agreements.providers.sites_of(provider)))

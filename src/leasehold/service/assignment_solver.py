@@ -21,7 +21,7 @@ def solve_by_scipy(rows: Sequence[Row]) -> Solved:
     Costs are whole numbers; they are exact as long as rows x cost stay below 2**50.
     """
     import numpy as np  # noqa: PLC0415 - as SciPy
-    from scipy.sparse import csr_array  # noqa: PLC0415 - whoever solves in plain Python needs none
+    from scipy.sparse import csr_array  # noqa: PLC0415 - the solver in plain Python does not need it
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching  # noqa: PLC0415 - as above
 
     if not rows:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Take a request in.
+    """Submit a request for a lease.
 
-    ``request``            what is asked for; the engine gives it its number and its times, so that ``id`` and
-                           ``submit_ms`` say nothing, and a ``ready_ms`` that is past means now
-    ``metadata``           what else its lease is to be known by
-    ``key, request_hash``  the consumer's Idempotency-Key ("" without) and a hash of what came with it
+    ``request``            the request; the engine assigns its number and times, so that ``id`` and ``submit_ms``
+                           are ignored, and a ``ready_ms`` that is past means now
+    ``metadata``           the metadata of its lease
+    ``key, request_hash``  the consumer's Idempotency-Key ("" without) and a hash of the request
     """
 
     request: Request
@@ -35,13 +35,13 @@ class Submit:
 
     @property
     def consumer(self) -> str:
-        """Who asks."""
+        """The consumer that submits the request."""
         return self.request.consumer
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitCoAllocation:
-    """Take a co-allocation in: its components run together or not at all.
+    """Submit a co-allocation: its components run together or not at all.
 
     ``key, request_hash``  as in `Submit`
     ``ready_ms``           not before, Unix ms; None: now
@@ -67,14 +67,14 @@ class SubmitCoAllocation:
 
 @dataclass(frozen=True, slots=True)
 class CancelCoAllocation:
-    """Take a co-allocation back, with all of its components."""
+    """Cancel a co-allocation with all of its components."""
 
     coallocation_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitJob:
-    """Take a job in: a command, and what it needs where it runs.
+    """Submit a job: a command, and its needs.
 
     ``key, request_hash``  as in `Submit`
     The rest is as in `leasehold.jobs.job.JobRequest`.
@@ -97,7 +97,7 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Take a job back, with all of its attempts."""
+    """Cancel a job with all of its attempts."""
 
     job_id: int
 
@@ -117,7 +117,7 @@ class JobNodesSeen:
 
 @dataclass(frozen=True, slots=True)
 class JobSiteSilent:
-    """A site has not said for too long which nodes it has; ``why`` is what was tried last."""
+    """A site has not reported its nodes for too long; ``why`` is the last error."""
 
     site: str
     why: str
@@ -162,14 +162,14 @@ class JobOutput:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Take a lease back."""
+    """Cancel a lease."""
 
     lease_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Let a lease last longer, if nobody is in the way."""
+    """Extend a lease, if no other lease needs its machines."""
 
     lease_id: int
     by_ms: int
@@ -177,7 +177,7 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Start nothing more at a site; whoever runs there stays."""
+    """Drain a site: start no more leases there; running ones stay."""
 
     site: str
     by: str
@@ -194,7 +194,7 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSite:
-    """A site that decides for itself will not come back: close what is there, and forget it."""
+    """Forget a remote site that will not come back, and close the leases there."""
 
     site: str
     by: str
@@ -202,12 +202,12 @@ class ForgetSite:
 
 @dataclass(frozen=True, slots=True)
 class KeepPeer:
-    """Exchange requests with another gateway from now on, or on these terms.
+    """Add another gateway as a peer, or change its terms.
 
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
     ``ask``      when it is asked, `leasehold.gateway.peering.AskWhen`
     ``max_vms``  most VMs that it may have here at a time; None: any number
-    ``line``     a new name, for what is exchanged with somebody who was no peer before
+    ``line``     a new name for the exchange of messages, used if the gateway was not a peer before
     """
 
     name: str
@@ -220,7 +220,7 @@ class KeepPeer:
 
 @dataclass(frozen=True, slots=True)
 class RemovePeer:
-    """Exchange nothing with a gateway any more.
+    """Remove a peer.
 
     ``silent``  as whom it has not been heard of for too long: what it has, or is had from it, is given up
     """
@@ -232,7 +232,7 @@ class RemovePeer:
 
 @dataclass(frozen=True, slots=True)
 class ProposeAgreement:
-    """Draw an agreement up; it holds once both parties have signed it."""
+    """Propose an agreement; it takes effect once both parties have signed it."""
 
     agreement: Agreement
     by: str
@@ -240,7 +240,7 @@ class ProposeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class AmendAgreement:
-    """Draw up other terms for an agreement; they hold in place of the old ones once both have signed them."""
+    """Propose new terms for an agreement; they replace the old ones once both parties have signed them."""
 
     agreement: Agreement
     by: str
@@ -258,7 +258,7 @@ class SignAgreement:
 
 @dataclass(frozen=True, slots=True)
 class PublishAgreement:
-    """Let everybody see an agreement, or (with False) only its parties."""
+    """Make an agreement visible to all callers, or (with False) only to its parties."""
 
     name: str
     published: bool
@@ -267,7 +267,7 @@ class PublishAgreement:
 
 @dataclass(frozen=True, slots=True)
 class SuspendAgreement:
-    """Put an agreement out of force for a while."""
+    """Suspend an agreement."""
 
     name: str
     by: str
@@ -276,7 +276,7 @@ class SuspendAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ResumeAgreement:
-    """Put a suspended agreement in force again."""
+    """Resume a suspended agreement."""
 
     name: str
     by: str
@@ -284,7 +284,7 @@ class ResumeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class RevokeAgreement:
-    """End an agreement and all that was passed on of it."""
+    """Revoke an agreement and everything delegated from it."""
 
     name: str
     by: str
@@ -293,7 +293,7 @@ class RevokeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class LiftPenalty:
-    """Let a punishment end before its time."""
+    """Lift a penalty before it ends."""
 
     penalty_id: int
     by: str

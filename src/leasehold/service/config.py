@@ -464,19 +464,19 @@ def default_routing() -> GatewaySpec:
 
 
 def default_sharing() -> SharingSpec:
-    """Give who is let in where the administrator says nothing else.
+    """Return the default admission policy.
 
-    Without an agreement these are members, to whom he gave a token, with guests that can be preempted.
+    Without an agreement, members with a token of the administrator may submit preemptable guests.
     """
     return SharingSpec(without_agreement=PREEMPTABLE)
 
 
 def default_terms(speed_mips: int = 1) -> ClusterTerms:
-    """Give the terms of a site whose owner says nothing else.
+    """Return the default terms of a site.
 
-    Reservations are for the first hundred who wait, of each kind, and who stands further behind may overtake
-    only where that delays none of them: a queue of thousands is then planned as quickly as one of a hundred.
-    A guest that came back goes on at least as long as that took, while others could give way instead.
+    The first hundred waiting leases of each kind have reservations; those further behind may be backfilled only
+    if that delays none of them: a queue of thousands is then planned as quickly as one of a hundred. A guest that
+    was resumed runs at least as long as the resumption took, if other victims can be found.
     Non-preemptable guests, the only ones that an owner's users may have to wait for, are allowed none.
     """
     return ClusterTerms(
@@ -588,9 +588,9 @@ def one_site() -> ServiceConfig:
 
 
 def demo() -> ServiceConfig:
-    """Give the three clusters of JPDC 2012, section 5.2, emulated, their memory on today's disks and wires.
+    """Return the three clusters of JPDC 2012, section 5.2, emulated with the disks and networks of today.
 
-    With the disks of 2012 a suspension takes minutes, and nobody would wait to see one.
+    With the disks of 2012 a suspension takes minutes, too long for a demonstration.
     """
     terms = replace(default_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
     sites = [

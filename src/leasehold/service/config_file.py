@@ -117,7 +117,7 @@ def fitting(config: ServiceConfig) -> ServiceConfig:
 def _read_gateway(keys: Keys) -> GatewaySpec:
     gateway = GATEWAY.read(keys, default_routing())
     if gateway.moments != "learnt":
-        expected = "learnt: nobody can tell what will be asked for"
+        expected = "learnt: a live gateway cannot know future requests"
         raise InvalidField(keys.where("moments"), gateway.moments, expected)
     return gateway
 

@@ -61,7 +61,7 @@ def raise_descriptor_limit() -> int:
 
 
 def fitting_descriptors(limits: ConnectionLimits, descriptors: int) -> ConnectionLimits:
-    """Take no more connections than there are descriptors for, beside those for everything else."""
+    """Limit connections to the available file descriptors, less those kept for other uses."""
     most = max(1, min(limits.most, descriptors - _KEPT_DESCRIPTORS))
     return replace(limits, most=most)
 
@@ -76,7 +76,7 @@ class Connected(Protocol):
 
 
 class Connections:
-    """All connections of one gateway; the idle ones, who have not asked for anything, in their order."""
+    """All connections of one gateway; the idle ones, without a request so far, in order of arrival."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -85,7 +85,7 @@ class Connections:
         self._by_address: dict[str, OrderedDict[Connected, None]] = {}
 
     def admit(self, connection: Connected) -> bool:
-        """Take a connection in, and let another one go where there are too many; False: there is no room."""
+        """Admit a connection, and drop another if there are too many; False: there is no room."""
         self.open += 1
         own = self._by_address.get(connection.address, OrderedDict())
         if len(own) >= self.limits.per_address:

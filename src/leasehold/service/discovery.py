@@ -209,7 +209,7 @@ class SiteDiscovery:
             await self._do(command)
         except Unavailable:
             return False
-        except Exception:  # noqa: BLE001 - logged; the others go on
+        except Exception:  # noqa: BLE001 - logged; the other reports continue
             _log.exception("the engine did not accept a report", site=self._site)
             return False
         return True
@@ -258,7 +258,7 @@ class SiteDiscovery:
             image = await self._driver.build(build.packages)
         except LeaseholdError as error:
             return JobImageFailed(build.key, self._site, str(error))
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; the others continue
             return JobImageFailed(build.key, self._site, f"{type(error).__name__}: {error}", again=True)
         return JobImageBuilt(build.key, self._site, image)
 

@@ -41,7 +41,7 @@ Question = Callable[[Engine], Any]
 
 
 class TooManyQuestions(Unavailable):
-    """Somebody has asked as much as may wait for its answer."""
+    """A consumer has the maximum number of questions waiting."""
 
     def __init__(self, whose: str) -> None:
         super().__init__(f"{whose} has {MOST_LONG_QUESTIONS} questions waiting, as many as it may have")
@@ -49,7 +49,7 @@ class TooManyQuestions(Unavailable):
 
 @dataclass(slots=True)
 class _Asked:
-    """Something that somebody waits for."""
+    """A command or question with its pending answer."""
 
     what: Command | Question
     answer: asyncio.Future[Any]
@@ -61,7 +61,7 @@ class _Asked:
 
     def tell(self, value: object) -> None:
         if self.answer.done():
-            return  # whoever asked has gone
+            return  # the caller has gone
         if isinstance(value, Exception):
             self.answer.set_exception(value)
         else:
@@ -75,7 +75,7 @@ class EngineThread:
     and with None when they can again.
 
     Between two steps short questions are answered, and of those that take long one: consumers take turns, so
-    that nobody's commands, nor anybody else's questions, wait for more than one of those.
+    that commands, and the questions of other consumers, wait for at most one of those.
 
     ``trouble`` says why nothing can be decided now; empty while all is well.
     """
@@ -146,7 +146,7 @@ class EngineThread:
             with suppress(LeaseholdError):  # a store that does not answer now has all but what was learnt
                 await self._run(lambda engine: engine.finish(), self._engine)
         finally:
-            self._stopping = True  # also where something broke: nobody is to wait for an answer for ever
+            self._stopping = True  # also after a defect: no caller must wait for an answer forever
             self._thread.shutdown()
             for asked in (*self._queue, *chain.from_iterable(self._long.values())):
                 asked.tell(Unavailable("the gateway has stopped"))
@@ -216,7 +216,7 @@ class EngineThread:
             self._next_probe_s = now_s + PROBE_EVERY_S
 
     def _next_long(self) -> list[tuple[_Asked, Question]]:
-        """Take the next question that takes long, of whoever's turn it is; of who has gone, none."""
+        """Take the next long question, in turns between consumers, and skip callers that have gone."""
         while self._long:
             whose, waiting = self._long.popitem(last=False)
             asked = waiting.popleft()
@@ -244,7 +244,7 @@ class EngineThread:
     def _answer(self, question: Question) -> Any:  # noqa: ANN401 - whatever was asked
         try:
             return question(self._engine)
-        except Exception as error:  # noqa: BLE001 - it is whoever asked that must know
+        except Exception as error:  # noqa: BLE001 - it is reported to the caller
             return error
 
     def _be_well(self) -> None:
@@ -260,6 +260,6 @@ class EngineThread:
             self._on_trouble(error)
         for one in (*asked, *chain.from_iterable(self._long.values())):
             one.tell(error)
-        self._long.clear()  # asked only after a step that succeeds, who knows when
+        self._long.clear()  # they would wait for a step that succeeds, for an unknown time
         if not self._stopping:
             await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)

@@ -1,7 +1,7 @@
 """One live federation: what the API, and nothing else, calls.
 
 Opening it reads the store, looks at every site's machines, plans on, checks every promise, and only then is
-it ready. Closing it finishes what was begun; machines go on without us.
+it ready. Closing it finishes what was begun; machines keep running without us.
 """
 
 import asyncio
@@ -232,7 +232,7 @@ class Federation:
         self.health.trouble = ""
 
     def _passed(self, done: Done) -> None:
-        """A step is in the store: tell who waits for news, and send its orders out."""
+        """Publish a stored step: wake those that wait for news, and send its orders."""
         self.feed.advance(done.last_seq)
         self.messages.notify(done.messages_to)
         self._discovery.send(done.tasks)

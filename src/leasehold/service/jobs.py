@@ -122,7 +122,7 @@ def _group(site: str, says: Said, kinds: Iterable[Kind]) -> NodeGroup:
 
 def _rank(group: NodeGroup) -> tuple[int, int, str, tuple[str, ...]]:
     says = group.says
-    answers = [] if says.problem else [said.answer for said in (says.as_node, says.as_host) if said]
+    answers = [] if says.problem else [match.answer for match in (says.as_node, says.as_host) if match]
     return -max(answers, default=-1), -group.count, group.site, group.nodes
 
 
@@ -146,10 +146,10 @@ NODES_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What came of a job: of its attempt whose result counts.
+    """The result of a job, from the attempt that counts.
 
     ``is_whole``  whether ``output`` is all that its command wrote
-    ``is_kept``   whether the store still has it: it lets go of what is old, or beyond its consumer's quota
+    ``is_kept``   whether the store still has it: old output, and output beyond its consumer's quota, is deleted
     """
 
     job_id: int
@@ -193,7 +193,7 @@ class Jobs:
     async def jobs(
         self, which: JobFilter, limit: int, before_id: int | None = None
     ) -> list[tuple[JobRow, list[AttemptRow]]]:
-        """The newest jobs first, ``limit`` of them; ``before_id`` goes on where a page ended."""
+        """The newest jobs first, ``limit`` of them; ``before_id`` continues after a page."""
 
         def read() -> list[tuple[JobRow, list[AttemptRow]]]:
             rows = self._store.jobs(which, limit, before_id)

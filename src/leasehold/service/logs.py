@@ -29,12 +29,12 @@ _FIRST = ("timestamp", "level", "event")
 
 
 def is_for_people(spec: LogSpec, stream: TextIO) -> bool:
-    """Whether what is said there is said to people."""
+    """Whether the log is read by people."""
     return spec.format == "console" or (spec.format == "auto" and stream.isatty())
 
 
 def set_up_logs(spec: LogSpec, stream: TextIO) -> None:
-    """Let everything that this process says from now on go to this stream, in the format asked for."""
+    """Send all log output of this process to this stream, in the configured format."""
     people = is_for_people(spec, stream)
     shared = _what_every_line_has(_CLOCK if people else _INSTANT)
     structlog.configure(
@@ -129,14 +129,14 @@ def redacted(text: str) -> str:
 def without_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Hide the secrets of a line of log, however deep: a processor for structlog, right before the renderer.
 
-    Whatever is said under the name of a secret (``authorization``, ``password``) is hidden as a whole.
+    A value with the name of a secret (``authorization``, ``password``) is hidden as a whole.
     Tracebacks have to be text by then (`structlog.processors.format_exc_info`).
     """
     return {key: clean(key, value) for key, value in event.items()}
 
 
 def clean(key: str, value: object, depth: int = 0) -> object:
-    """Hide the secrets of one value that is said under this name."""
+    """Hide the secrets of one value with this name."""
     if _SECRET_KEYS.search(key) and value is not None:
         return HIDDEN
     if isinstance(value, str):
@@ -163,7 +163,7 @@ _UNREMARKABLE = ("/healthz", "/readyz", "/metrics")
 
 
 class RequestLog:
-    """Wraps an application, and says of each request who asked what, and how and when it was answered."""
+    """Wraps an application, and logs each request: consumer, route, status and duration."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -190,7 +190,7 @@ class RequestLog:
                 self._say(scope, status, (perf_counter() - began_s) * 1000)
 
     def _say(self, scope: Scope, status: int, ms: float) -> None:
-        """Say it; a ``status`` of 0 is an answer that never began, because who asked had gone."""
+        """Log a request; a ``status`` of 0 means that no response began, because the client had gone."""
         route = getattr(scope.get("route"), "path_format", "")
         say = self._log.debug if route in _UNREMARKABLE else self._log.info
         say("request", consumer=_consumer(scope), method=scope["method"], route=route, status=status, ms=ms)

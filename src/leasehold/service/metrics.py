@@ -35,7 +35,7 @@ class GaugeSnapshot:
     """How many there are now; what is left out is 0.
 
     ``leases``      live leases by site ("" is the gateway) and state
-    ``vms``         VMs by site and who has them: local, guest, free
+    ``vms``         VMs by site and use: local, guest, free
     ``orders``      orders in the outbox by site and status: pending, taken
     ``up``          of each site, whether its machines can be reached
     ``factors``     how many times as long as configured operations are planned to take, by site and
@@ -65,7 +65,7 @@ class GaugeCollector(Collector):
         now = self.source()
         sites = sorted(now.up)
         yield _gauge("leases", "Leases that are not over", "state", now.leases, ["", *sites], LIVE_STATES)
-        yield _gauge("vms", "VMs, by who has them", "use", now.vms, sites, USES)
+        yield _gauge("vms", "VMs, by use", "use", now.vms, sites, USES)
         yield _gauge("orders", "Orders not yet confirmed", "status", now.orders, sites, ORDER_STATUSES)
         yield _up(now.up)
         yield _factors(now.factors)

@@ -67,7 +67,7 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
 
 
 def make_sharing(config: ServiceConfig) -> Sharing:
-    """Say who provides what; what is used is accounted for, whether anybody has agreed on anything or not."""
+    """Set up providers, agreements and accounting; usage is accounted for with or without agreements."""
     domains = domain_by_site(config.domains)
     places = [
         Provider(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, ""))
@@ -86,7 +86,7 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
 
 
 def check_sites(config: ServiceConfig, store: Store) -> None:
-    """Refuse to leave anybody behind: a site with open leases must be configured, or decide for itself.
+    """Check that every site with open leases is configured, or is a remote site.
 
     A site of a domain that is neither may be misspelt or join later, and is warned of. Raises InputError,
     also where a site is both.
@@ -107,7 +107,7 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """The configuration to go on with, which keys it changes, and which changes wait for a restart.
+    """The new configuration, the keys that it changes, and the changes that need a restart.
 
     Keys are named as in the file, tables of a list by their name: ``cluster.alpha.slots``.
     """

@@ -1,7 +1,7 @@
-"""Who holds what, at a glance: what the page at ``/`` shows of a federation.
+"""The holders of machines at a glance, as the page at ``/`` shows them.
 
-Only leases that hold machines are looked at, which are at most as many as there are machines; those that
-wait are counted as a whole. So a look costs the same whether ten wait or a hundred thousand.
+Only leases that hold machines are read, at most as many as there are machines; waiting ones are only counted. So
+an overview costs the same whether ten leases wait or a hundred thousand.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ OUT = "out of reach"
 """Machines of a site that does not answer, as far as no lease is known to hold them."""
 
 GUESTS = "guests"
-"""Guests of a site that decides for itself: their types are not told."""
+"""Guests of a remote site: their types are not reported."""
 
 Holder = tuple[str, str]
 """A consumer and its group; ("", "") stands for all whose leases the reader may not see."""
@@ -28,7 +28,7 @@ OTHERS: Holder = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """One site: its VMs by who has them (`LOCAL`, a lease type, `FREE`), and by holder with their leases."""
+    """One site: its VMs by kind (`LOCAL`, a lease type, `FREE`), and by holder with their leases."""
 
     name: str
     slots: int
@@ -55,7 +55,7 @@ class Held:
 
 
 def held_now(gateway: Gateway, visible: Visible) -> tuple[dict[str, Held], int]:
-    """Look at every site of this gateway, as far as a reader may who sees these leases; and count those that wait."""
+    """Return what is held at each site of this gateway, naming visible holders, and the number of waiting leases."""
     found: dict[str, Held] = {}
     holding = 0
     for name, site in gateway.sites.items():

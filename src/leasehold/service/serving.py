@@ -1,4 +1,4 @@
-"""A gateway as a process: opened, listening, told to stop, and closed without losing anything.
+"""A gateway as a process: opened, listening, stopped by a signal, and closed without losing anything.
 
 In this order: what may listen is bound, so that a port in use is known before anything is touched; the store
 is opened and locked; the sites' machines are looked at and every promise is checked; the first token is
@@ -87,8 +87,8 @@ class DataFolder:
     def make(self) -> None:
         """Make the folders where they are missing, readable by their owner only; raises InputError.
 
-        One of ours that others can enter is closed; one of somebody else's, or with other things in it, is
-        not ours to close, and is refused.
+        A data folder that other users can enter is made private; a folder of another owner, or with other
+        files in it, is rejected.
         """
         for folder in (self.folder, self.work):
             try:
@@ -121,7 +121,7 @@ class Listening:
 
 
 Companion = Callable[[Listening], Awaitable[None]]
-"""What goes on beside a gateway for as long as it listens; it is cancelled when the gateway stops."""
+"""Runs beside a gateway for as long as it listens; it is cancelled when the gateway stops."""
 
 
 async def serve(
@@ -130,10 +130,9 @@ async def serve(
     companion: Companion,
     reread: Callable[[], ServiceConfig] | None = None,
 ) -> None:
-    """Be a gateway until SIGTERM or SIGINT; at SIGHUP, go on with the configuration that ``reread`` gives.
+    """Run a gateway until SIGTERM or SIGINT; at SIGHUP, apply the configuration that ``reread`` returns.
 
-    Raises InputError and InvalidField for whatever keeps it from starting, InvariantBroken where what the
-    store holds cannot be true.
+    Raises InputError and InvalidField if it cannot start, InvariantBroken if the store is inconsistent.
     """
     service, metrics = config.service, Metrics()
     if service.tls_certificate and service.tls_key:
@@ -197,11 +196,11 @@ def _files_for_nobody_else() -> Generator[None, None, None]:
 
 @contextmanager
 def _collecting_little_garbage() -> Generator[None, None, None]:
-    """Look for reference cycles only among what is new.
+    """Collect reference cycles only among new objects.
 
-    A hundred thousand leases and their nodes have no cycles, and looking through all of them would hold
-    everybody up for a second. So whatever is there at the start, and what has outlived the second generation
-    since, is not looked through.
+    A hundred thousand leases and their nodes have no cycles, and looking through all of them would block
+    all requests for a second. So objects that exist at the start, or have since outlived the second generation,
+    are not scanned.
     """
 
     def let_the_old_be(phase: str, info: dict[str, int]) -> None:

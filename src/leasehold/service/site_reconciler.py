@@ -229,7 +229,7 @@ class SiteReconciler:
         """Wait for an answer; ``shows`` says whether this one shows that the driver answers."""
         try:
             value = await answer
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; the other sites go on
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; the other sites continue
             self.problem = f"{type(error).__name__}: {error}"
             return None
         if shows(value):

@@ -110,7 +110,7 @@ class Sites:
             raise UnknownName("site", name, [*self._reconcilers, *sites])
 
     async def overview(self, visible: Visible) -> Overview:
-        """Look at all sites as a whole, as far as a reader may who sees these leases."""
+        """Return an overview of all sites, with details of the visible leases only."""
         (held, waiting), statuses = await self._engine.ask(
             lambda engine: (held_now(engine.gateway, visible), _remotes(engine))
         )
@@ -192,7 +192,7 @@ class Sites:
         )
 
     def _remote(self, name: str, status: SiteStatus) -> SiteState:
-        """Give the state of a site that decides for itself, as it last said it was."""
+        """Return the last reported state of a remote site."""
         drained = self._drained.get(name)
         is_drained = drained is not None or not status.lends
         is_away = self._messages.is_away(name)
@@ -217,7 +217,7 @@ class Sites:
 
 
 def _remotes(engine: Engine) -> dict[str, SiteStatus]:
-    """Give what the sites that decide for themselves last said, without peers."""
+    """Return the last reports of the remote sites, without peers."""
     statuses = engine.remote_sites.remotes
     return {name: status for name, status in statuses.items() if not status.is_gateway}
 
@@ -249,12 +249,12 @@ def allowed_at(site: SiteSpec) -> str:
 
 
 def allowed_without_agreement(config: ServiceConfig) -> str:
-    """Say who is let in to whom no agreement applies."""
+    """Describe which requests are admitted without an agreement."""
     return _WITHOUT_AGREEMENT[config.sharing.without_agreement]
 
 
 def summary(config: ServiceConfig) -> list[str]:
-    """Give a line for each site, and one for who needs no agreement."""
+    """Return a line for each site, and one for requests without an agreement."""
     width = max(len(site.name) for site in config.clusters)
     sites = [f"{site.name:<{width}}  {allowed_at(site)}" for site in config.clusters]
     return [*sites, f"without an agreement: {allowed_without_agreement(config)}"]

@@ -1,4 +1,4 @@
-"""What can be said of a store from outside, while a gateway uses it or not; nothing in it is changed."""
+"""The status of a store, read from outside, whether or not a gateway uses it; nothing in it is changed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

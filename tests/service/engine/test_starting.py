@@ -249,7 +249,7 @@ class TestNever:
             live.pass_time(600 * S)
         told = [(one["event"], one["site"], one["problem"]) for one in lines if one["log_level"] == "warning"]
         assert told == [
-            ("order failed, and is told again", "a", "no disk"),
+            ("order failed, will be sent again", "a", "no disk"),
             ("order given up", "a", "no disk"),
         ]
         assert len(told) < MOST_ATTEMPTS

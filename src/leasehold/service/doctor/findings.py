@@ -1,4 +1,4 @@
-"""What a check found, how bad that is, and what to do about it; and how checks are run."""
+"""Findings of checks: text, severity and cure; and the running of checks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Something that is not there; nothing to do for those who do not need it."""
+    """An optional part is missing; no action is needed unless it is wanted."""
     WARNING = "warning"
-    """It works, and will not for ever, or is not as safe as it should be."""
+    """It works, but not permanently, or not as safely as it should."""
     PROBLEM = "problem"
     """It does not work, or is not safe."""
 
@@ -27,17 +27,17 @@ class Finding:
 
 
 def ok(text: str) -> Finding:
-    """Say that something is as it should be."""
+    """Make a finding that all is well."""
     return Finding(Severity.OK, text)
 
 
 def note(text: str, cure: str) -> Finding:
-    """Say that something is not there."""
+    """Make a finding that an optional part is missing."""
     return Finding(Severity.NOTE, text, cure)
 
 
 def warning(text: str, cure: str) -> Finding:
-    """Say that something is not as it should be."""
+    """Make a finding that something should be improved."""
     return Finding(Severity.WARNING, text, cure)
 
 

@@ -132,7 +132,7 @@ _LONG_MS = 7 * 86_400_000
 
 
 def check_lending(subject: Subject) -> list[Finding]:
-    """Who may have machines here, and can the owners have them back?"""
+    """Check which guests may hold machines here, and whether the owners can reclaim them."""
     sites = [finding for site in subject.config.clusters for finding in _at(site)]
     return [_without_agreement(subject), *sites]
 
@@ -282,7 +282,7 @@ def _use(status: StoreStatus) -> Finding:
 
 
 def _clock(ahead_ms: int, status: StoreStatus) -> Finding:
-    """Say whether time goes on from where the store is; what is written in the past would be out of order."""
+    """Check the clock against the store: lines written in the past would be out of order."""
     ahead_s = ahead_ms / 1000
     is_off = abs(ahead_s) > _SKEW_S if status.url.startswith("postgresql") else ahead_s > _SKEW_S
     if is_off:
@@ -334,7 +334,7 @@ _CURES = {
 
 
 def check_slurm_sites(subject: Subject) -> list[Finding]:
-    """Can every site of Slurm be opened, and who are guests there? Silent where there is none."""
+    """Check that every Slurm site can be opened, and as which users guests run; no findings without such sites."""
     private = (subject.data.folder, subject.data.work)
     sites = [site for site in subject.config.clusters if site.driver == _SLURM]
     return [finding for site in sites for finding in _check_slurm_site(site, private)]
@@ -392,10 +392,10 @@ def _check_qemu_site(subject: Subject, site: SiteSpec) -> list[Finding]:
 
 
 def _isolation(subject: Subject, site: SiteSpec) -> list[Finding]:
-    """Say what a guest could do beyond its machine: as root to the computer, and by filling the disk."""
+    """Check what a guest could do outside its machine: as root to the computer, and by filling the disk."""
     findings: list[Finding] = []
     if os.geteuid() == 0:
-        text = f"site {site.name}: its machines run as root; who breaks out of one has this computer"
+        text = f"site {site.name}: its machines run as root; an escape from one gives control of this computer"
         cure = f"run the gateway, or leasehold site {site.name}, as a user with nothing but /dev/kvm"
         findings.append(warning(text, cure))
     store = sqlite_path(read_url(subject.store_url))
@@ -417,9 +417,9 @@ def _building(site: SiteSpec, image: Image) -> Finding:
     if lacking:
         cure = f"apt-get install -y --no-install-recommends {' '.join(lacking)}"
         return note(f"site {site.name}: no images can be built for jobs, as programs are missing", cure)
-    told = why_not(image, find_repository())
-    if told:
-        text, _, cure = told.partition(": ")
+    problem = why_not(image, find_repository())
+    if problem:
+        text, _, cure = problem.partition(": ")
         return note(f"site {site.name}: {text}", cure)
     return ok(f"site {site.name}: images are built for jobs that need packages of Debian")
 

@@ -12,7 +12,7 @@ LATEST_MS = 2**53
 MOST_EXIT_STATUS = 255
 """What a process can end with; one that a signal has ended counts as 128 and the signal."""
 MOST_DETAIL = 2_000
-"""How many characters of what was said of a machine are kept."""
+"""Most characters of a message about a machine that are kept."""
 
 _NUMBER = re.compile(r"[0-9]{1,20}", re.ASCII)
 
@@ -43,7 +43,7 @@ def storable(said: str) -> str:
 
 
 def one_line(said: str, most: int = MOST_DETAIL) -> str:
-    """Make one line of what was said, of so many characters at most, with nothing in it that is not seen."""
+    """Make one line of a text, of so many characters at most, without invisible characters."""
     cut = said[: 4 * most]
     plain = "".join(letter if letter.isprintable() else " " for letter in cut)  # not so are bidi marks
     line = " ".join(plain.split())

@@ -282,5 +282,5 @@ class Driver(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close connections and files; the machines go on."""
+        """Close connections and files; the machines keep running."""
         ...

@@ -1,1 +1,1 @@
-"""The decision core with a memory: commands in, one transaction, answers out."""
+"""The decision core with durable state: commands in, one transaction, answers out."""

@@ -50,14 +50,14 @@ AgreementCommand = (
     | RevokeAgreement
 )
 Did = tuple[list[Event], AgreementRecord]
-"""What the decision core is told, and how the agreement stands now."""
+"""Events for the decision core, and the agreement as it is now."""
 
 
 class AgreementRepository:
-    """The agreements: ``records`` are all that there are, or ever were; ``penalties`` are for breaking them."""
+    """The agreements: ``records`` holds all, past ones included; ``penalties`` are for breaking them."""
 
     def __init__(self, context: EngineContext, peers: Mapping[str, PeerRow]) -> None:
-        """Begin with those in the store; ``peers`` are those that there are, by name."""
+        """Begin with the agreements in the store; ``peers`` holds all peers by name."""
         self.records: dict[str, AgreementRecord] = {row.name: record_of(row) for row in context.store.agreements()}
         self.penalties = PenaltyRepository(context)
         self._store = context.store
@@ -69,9 +69,9 @@ class AgreementRepository:
         self._agreed = agreed(self.records)
 
     def brief(self, remotes: Mapping[str, SiteStatus], now_ms: int) -> Sequence[Segment]:
-        """Tell a new gateway what holds and which penalties stand.
+        """Pass the agreements in force and the penalties to a new gateway.
 
-        Gives what was used as far back as that looks.
+        Returns the usage as far back as the agreements look.
         """
         sharing = self._core.gateway.quotas.sharing
         if sharing is None:
@@ -88,13 +88,13 @@ class AgreementRepository:
         return segments(self._store.usage(UsageFilter(EVERYTHING, now_ms - reach_ms, now_ms)))
 
     def join(self, name: str, status: SiteStatus) -> None:
-        """A site that decides for itself, or a peer, provides what it says that it has."""
+        """Register the capacity that a remote site or a peer reports."""
         sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
             sharing.join(Provider(name, {CPUS: status.slots}))
 
     def leave(self, name: str) -> None:
-        """A site that decides for itself, or a peer, provides nothing any more."""
+        """Remove a remote site or a peer from the providers."""
         sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
             sharing.part_with(name)
@@ -109,19 +109,19 @@ class AgreementRepository:
 
     @property
     def providers(self) -> Providers:
-        """Who there is to provide anything."""
+        """All providers."""
         sharing = self._core.gateway.quotas.sharing
         return Providers(()) if sharing is None else sharing.providers
 
     @property
     def agreed(self) -> tuple[Agreement, ...]:
-        """What the decision core is to hold everybody to."""
+        """The agreements that the decision core enforces."""
         return self._agreed
 
-    # What is asked
+    # Commands
 
     def carry_out(self, command: AgreementCommand, now_ms: int) -> Did:  # noqa: PLR0911 - one for each command
-        """Do what is asked; raises InvalidField, NoSuchAgreement."""
+        """Execute a command; raises InvalidField, NoSuchAgreement."""
         match command:
             case ProposeAgreement():
                 return self._propose(command, now_ms)
@@ -157,8 +157,7 @@ class AgreementRepository:
     def _sign(self, command: SignAgreement, now_ms: int) -> Did:
         record = self._find(command.name)
         signed = life.sign(record, command.side, command.revision, command.by, now_ms)
-        told = {"side": command.side.value, "revision": command.revision}
-        return self._keep("signed", signed, command.by, now_ms, **told)
+        return self._keep("signed", signed, command.by, now_ms, side=command.side.value, revision=command.revision)
 
     def _publish(self, command: PublishAgreement, now_ms: int) -> Did:
         record = self._find(command.name)
@@ -188,10 +187,10 @@ class AgreementRepository:
             self._write("revoked", below, command.by, now_ms, note=command.note)
         return self._tell(now_ms, frozenset(revoked)), self.records[command.name]
 
-    # What time brings
+    # Expiry
 
     def expire(self, now_ms: int) -> list[Event]:
-        """End the agreements whose end has come, and set the timer for the next one."""
+        """End the agreements that have expired, and set the timer for the next one."""
         for record in life.expire(self.records, now_ms).values():
             self._write("expired", record, "", now_ms)
         events = self._tell(now_ms)
@@ -202,7 +201,7 @@ class AgreementRepository:
         return events
 
     def count(self, now_ms: int) -> tuple[int, int]:
-        """Say how many agreements are in force, and how many penalties stand."""
+        """Return how many agreements are in force, and how many penalties stand."""
         holding = sum(in_force(self.records, name, now_ms) for name in self.records)
         return holding, len(self.penalties.standing(now_ms))
 
@@ -213,22 +212,22 @@ class AgreementRepository:
             raise NoSuchAgreement(name)
         return self.records[name]
 
-    def _keep(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> Did:
-        """Keep what has become of an agreement, if anything has."""
+    def _keep(self, what: str, record: AgreementRecord, by: str, now_ms: int, **detail: object) -> Did:
+        """Store an agreement if it has changed."""
         if record == self.records.get(record.name):
             return [], record
-        self._write(what, record, by, now_ms, **told)
+        self._write(what, record, by, now_ms, **detail)
         return self._tell(now_ms), record
 
-    def _write(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> None:
+    def _write(self, what: str, record: AgreementRecord, by: str, now_ms: int, **more: object) -> None:
         self.records[record.name] = record
         self._unit.put(AGREEMENTS, row_of_record(record))
         provider, consumer = record.agreement.provider, record.agreement.consumer
-        detail = {"agreement": record.name, "consumer": consumer, "by": by, **told}
+        detail = {"agreement": record.name, "consumer": consumer, "by": by, **more}
         self._journal.site(provider, f"agreement-{what}", now_ms, **detail)
 
     def _tell(self, now_ms: int, revoked: frozenset[str] = frozenset()) -> list[Event]:
-        """Tell the decision core what holds from now on, if that has changed; and set the timer for its end."""
+        """Pass the agreements in force to the decision core if they have changed, and set the timer for their end."""
         now_agreed = agreed(self.records)
         if now_agreed == self._agreed:
             return []
@@ -241,12 +240,12 @@ class AgreementRepository:
     # Checks
 
     def check_domain(self, name: str) -> None:
-        """Refuse to bind a request to what nobody provides; raises UnknownName."""
+        """Reject a request bound to an unknown provider; raises UnknownName."""
         if name and not self.providers.sites_of(name) and name not in self._peers:
             raise UnknownName("domain", name, self._known() - {EVERYBODY})
 
     def _check(self, agreement: Agreement) -> None:
-        """Refuse what could never mean anything here. Raises InvalidField."""
+        """Reject an agreement that could never apply here. Raises InvalidField."""
         provider, resource, providers = agreement.provider, agreement.resource, self.providers
         is_ours = bool(providers.sites_of(provider))
         if not is_ours and provider not in self._peers:
@@ -262,12 +261,12 @@ class AgreementRepository:
 
 
 def _is_again(waiting: Revision | None, agreement: Agreement, by: str) -> bool:
-    """Whether somebody has said the same before."""
+    """Whether a command repeats the last revision."""
     return waiting is not None and waiting.agreement == agreement and waiting.drawn_up.by == by
 
 
 class PenaltyRepository:
-    """Penalties as they are imposed and lifted."""
+    """Imposes and lifts penalties."""
 
     def __init__(self, context: EngineContext) -> None:
         """Begin with those in the store."""
@@ -281,7 +280,7 @@ class PenaltyRepository:
         return [penalty_of(row) for row in self._rows.values() if stands(row, now_ms)]
 
     def impose(self, penalty: Penalty, lease_id: int) -> None:
-        """A lease broke a rule, and its consumer is punished."""
+        """Impose a penalty on the consumer of a lease that broke a rule."""
         self._last_id += 1
         row = PenaltyRow(
             id=self._last_id,
@@ -298,7 +297,7 @@ class PenaltyRepository:
         self._keep(row)
 
     def lift(self, command: LiftPenalty, now_ms: int) -> tuple[list[Event], PenaltyRow]:
-        """Let a penalty end now; one that has ended stays as it is. Raises NoSuchPenalty."""
+        """Lift a penalty; one that has ended stays unchanged. Raises NoSuchPenalty."""
         row = self._rows.get(command.penalty_id)
         if row is None:
             raise NoSuchPenalty(command.penalty_id)
@@ -306,8 +305,8 @@ class PenaltyRepository:
             return [], row
         lifted = replace(row, lifted_ms=now_ms, lifted_by=command.by)
         self._keep(lifted)
-        told = {"agreement": row.agreement, "consumer": row.consumer, "penalty": row.id}
-        self._journal.site(row.provider, "penalty-lifted", now_ms, by=command.by, **told)
+        detail = {"agreement": row.agreement, "consumer": row.consumer, "penalty": row.id}
+        self._journal.site(row.provider, "penalty-lifted", now_ms, by=command.by, **detail)
         return [PenaltyLifted(row.agreement, row.consumer)], lifted
 
     def _keep(self, row: PenaltyRow) -> None:
@@ -324,7 +323,7 @@ def stands(row: PenaltyRow, now_ms: int) -> bool:
 
 
 def row_of_record(record: AgreementRecord) -> AgreementRow:
-    """Write an agreement down, with its life so far."""
+    """Make the row of an agreement, with its history."""
     current, amendment = record.current, record.amendment
     return AgreementRow(
         name=record.name,
@@ -333,22 +332,22 @@ def row_of_record(record: AgreementRecord) -> AgreementRow:
         drawn_up_ms=current.drawn_up.at_ms,
         drawn_up_by=current.drawn_up.by,
         signatures=json.dumps(_signatures(current)),
-        amendment="" if amendment is None else json.dumps(_told(amendment)),
+        amendment="" if amendment is None else json.dumps(_revision_dict(amendment)),
         revisions=record.revisions,
         standing=record.standing.value,
         since_ms=record.since.at_ms,
         since_by=record.since.by,
         published=record.published,
         note=record.note,
-        held=json.dumps([_told_span(span) for span in record.held]),
+        held=json.dumps([_span_dict(span) for span in record.held]),
     )
 
 
 def record_of(row: AgreementRow) -> AgreementRecord:
-    """Read an agreement with its life so far.
+    """Read an agreement with its history.
 
-    One whose terms this version would refuse, kept by an earlier one, gives nothing until it is amended: it
-    is suspended, and its note says what is wrong with it. A start is not the time to refuse it.
+    An agreement stored by an earlier version, with terms that this one rejects, grants nothing until it is
+    amended: it is suspended, and its note states the error. Rejecting it would keep the gateway from starting.
     """
     try:
         return _record(row)
@@ -364,7 +363,7 @@ def record_of(row: AgreementRow) -> AgreementRecord:
 
 
 def _nothing(document: Json) -> Json:
-    """Give the terms of an agreement between the same two about the same resource that gives nothing."""
+    """Return the terms of an agreement between the same parties on the same resource that grants nothing."""
     kept = {key: document[key] for key in ("name", "provider", "consumer", "resource") if key in document}
     return kept | {"kind": "commitment", "lending_limit": 0} | {
         "epoch_share": 0, "epoch_s": 3600, "burst_share": 0, "burst_s": 3600
@@ -386,7 +385,7 @@ def _record(row: AgreementRow) -> AgreementRecord:
         revisions=row.revisions,
         published=row.published,
         note=row.note,
-        held=tuple(_span(told) for told in json.loads(row.held)),
+        held=tuple(_span(document) for document in json.loads(row.held)),
     )
 
 
@@ -402,7 +401,7 @@ def penalty_of(row: PenaltyRow) -> Penalty:
     )
 
 
-def _told(revision: Revision) -> Json:
+def _revision_dict(revision: Revision) -> Json:
     return {
         "number": revision.number,
         "document": agreement_to_dict(revision.agreement),
@@ -411,18 +410,18 @@ def _told(revision: Revision) -> Json:
     }
 
 
-def _revision(told: Json) -> Revision:
-    signed = {side: Signature(**signature) for side, signature in told["signatures"].items()}
+def _revision(record: Json) -> Revision:
+    signed = {side: Signature(**signature) for side, signature in record["signatures"].items()}
     return Revision(
-        agreement_from_dict(told["document"]),
-        told["number"],
-        Signature(**told["drawn_up"]),
+        agreement_from_dict(record["document"]),
+        record["number"],
+        Signature(**record["drawn_up"]),
         signed.get("provider"),
         signed.get("consumer"),
     )
 
 
-def _told_span(span: Span) -> Json:
+def _span_dict(span: Span) -> Json:
     return {
         "document": agreement_to_dict(span.agreement),
         "begin_ms": span.begin_ms,
@@ -430,8 +429,8 @@ def _told_span(span: Span) -> Json:
     }
 
 
-def _span(told: Json) -> Span:
-    return Span(agreement_from_dict(told["document"]), told["begin_ms"], told["end_ms"])
+def _span(record: Json) -> Span:
+    return Span(agreement_from_dict(record["document"]), record["begin_ms"], record["end_ms"])
 
 
 def _signatures(revision: Revision) -> Json:

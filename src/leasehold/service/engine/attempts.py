@@ -1,7 +1,7 @@
-"""From an attempt to the lease that it is, and from what becomes of that back to the attempt.
+"""Maps attempts to the leases they run on, and the events of those leases back to the attempts.
 
-The end of a command is passed to the job scheduler only with its output, in the transaction that keeps that: a
-job is completed with its output in the store, or not yet.
+The end of a command is passed to the job scheduler only together with its output, in the transaction that stores
+it: a completed job has its output in the store.
 """
 
 from collections.abc import Iterable
@@ -45,13 +45,13 @@ _STANDS = {
 
 @dataclass(slots=True)
 class AttemptStatus:
-    """What machines have said of an attempt's lease, until that is over.
+    """What machines have reported of an attempt's lease, until that is over.
 
-    ``ended``         whether its command has ended by itself, and then how
-    ``fault``         as which fault it counts, where the machines know that
-    ``refused``       why they could not be told to start, or to go on
-    ``full``          whether that was because others had their room
-    ``while_it_ran``  what there was to say of its command while that ran
+    ``ended``         how its command ended by itself, if it did
+    ``fault``         the fault that it counts as, if the machines know
+    ``refused``       why the order to start or resume was refused
+    ``full``          whether that was because other jobs had their room
+    ``while_it_ran``  what was reported of its command while it ran
     ``restarted``     whether it had run, and its machines were restarted (a node of a Slurm cluster died)
     """
 
@@ -85,7 +85,7 @@ class Speeds:
 def request_of(
     record: JobRecord, attempt: Attempt, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int
 ) -> Request:
-    """Make the request for the lease of an attempt, bound to its site. Raises InvalidField for what no lease can be.
+    """Make the request for the lease of an attempt, bound to its site. Raises InvalidField if no lease can be so.
 
     It takes ``wall_ms`` by the clock: its duration is given at the reference speed, since leases are shorter on
     faster sites and jobs are not.
@@ -109,7 +109,7 @@ def request_of(
 
 
 def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
-    """Say what the machines of an attempt are to be, and to run."""
+    """Return the metadata of an attempt's lease: its machines and its command."""
     asked = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
     constraints = PlacementConstraints(nodes, attempt.image, asked.job.needs.amounts.cores)
@@ -126,12 +126,11 @@ def _of_its_system_mib(attempt: Attempt) -> int:
 def came_to_nothing(
     record: JobRecord, attempt: Attempt, lease: Lease, reason: Reason, status: AttemptStatus, now_ms: int
 ) -> JobEvent:
-    """Say what it means for an attempt that its lease is over, and its command has not ended by itself.
+    """Return the event for an attempt whose lease is over although its command has not ended by itself.
 
-    Rule: an attempt that never began has met a *not now*, and so has one that finds its room taken when it is
-    to go on. Lost machines are the fault that they themselves name; else a service that would not start them
-    has stopped, and what was lost has died. Any other lease was taken away, unless its time is over and its
-    command has had it.
+    Rule: an attempt that never began counts as *not now*, and so does one whose room is taken when it should
+    resume. Lost machines count as the fault that they report, else as a stopped service if they could not be
+    started, and as dead if they were lost. Any other lease was taken away, unless its command has used up its time.
     """
     job_id, number = record.id, attempt.number
     if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
@@ -142,22 +141,22 @@ def came_to_nothing(
             return AttemptFailed(job_id, number, Fault.SERVICE_STOPPED, detail)
         fault = FAULTS.get(status.fault, Fault.NODE_DIED)
         return AttemptFailed(job_id, number, fault, status.detail)
-    said = f"its lease {lease.id} {sentence(reason)}"
+    detail = f"its lease {lease.id} {sentence(reason)}"
     if attempt.started_ms < 0:
-        return AttemptNotNow(job_id, number, said)
+        return AttemptNotNow(job_id, number, detail)
     if reason is Reason.WALLTIME_REACHED and _had_its_time(record, attempt, status, now_ms):
-        told = "; ".join(filter(None, (said, status.while_it_ran)))
-        return AttemptFailed(job_id, number, Fault.TIME_OVER, told)
-    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
+        detail = "; ".join(filter(None, (detail, status.while_it_ran)))
+        return AttemptFailed(job_id, number, Fault.TIME_OVER, detail)
+    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, detail)
 
 
 def _had_its_time(record: JobRecord, attempt: Attempt, status: AttemptStatus, now_ms: int) -> bool:
-    """Whether a command ran as long as it was thought to take: no machines came late, or began anew."""
+    """Whether a command ran for its full time: its machines did not start late, or restart."""
     return not status.restarted and now_ms - attempt.started_ms >= record.request.job.needs.execution_ms
 
 
 def lost_its_software(record: JobRecord, status: AttemptStatus) -> bool:
-    """Whether a command that ended did so because what it needs is not there; else it is its own affair."""
+    """Whether a command ended because something it needs is missing, and not through its own fault."""
     return bool(record.request.job.needs.software) and status.fault == Fault.SOFTWARE_GONE
 
 
@@ -165,7 +164,7 @@ class AttemptTracker:
     """Follows the leases of attempts; ``inbox`` is for the job scheduler, ``withdrawn`` for the gateway."""
 
     def __init__(self, context: EngineContext, jobs: JobRepository, tasks: BackgroundTasks, output_kib: int) -> None:
-        """Have what was to be fetched fetched again."""
+        """Request again the outputs that were still to be fetched."""
         self.inbox: list[JobEvent] = []
         self.withdrawn: list[CancelRequested] = []
         self._unit = context.unit
@@ -180,7 +179,7 @@ class AttemptTracker:
     # Machines
 
     def saw(self, seen: Observation) -> None:
-        """Machines say something of a lease; what comes of one that is over is told, and counts no more."""
+        """Take in an observation of a lease; one of a lease that is over no longer counts."""
         tried = self._jobs.find(seen.lease_id)
         if tried is None:
             return
@@ -201,7 +200,7 @@ class AttemptTracker:
             self._status(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
 
     def send_back(self, row: OrderRow, problem: Problem) -> bool:
-        """Others have the nodes of an attempt: it goes back into the queue; False where it is none."""
+        """Requeue an attempt whose nodes others have taken; False if the lease is not an attempt."""
         tried = self._jobs.find(row.order.lease_id)
         if tried is None or not tried.attempt.state.is_open or tried.attempt.started_ms >= 0:
             return False
@@ -211,7 +210,7 @@ class AttemptTracker:
         return True
 
     def refused(self, lease_id: int, problem: Problem) -> None:
-        """Machines cannot be told to start, for good."""
+        """Note that the start order of a lease has failed permanently."""
         if self._jobs.find(lease_id) is not None:
             status = self._status(lease_id)
             status.refused, status.full = problem.text, problem.full
@@ -222,7 +221,7 @@ class AttemptTracker:
     # The gateway
 
     def follow(self, effects: Iterable[Effect], moved: Iterable[Lease], now_ms: int) -> None:
-        """See what the gateway's decisions mean for attempts."""
+        """Apply the gateway's decisions to attempts."""
         for lease in moved:
             self._stands(lease)
         for effect in effects:
@@ -232,7 +231,7 @@ class AttemptTracker:
                 self._held(effect)
 
     def _stands(self, lease: Lease) -> None:
-        """How the lease of an attempt stands, where its machines do not say more."""
+        """Note the state of an attempt's lease, where its machines do not report more."""
         tried = self._jobs.find(lease.id)
         state = _STANDS.get(lease.state, AttemptState.ORDERED)
         if tried is None or lease.state.is_final or not tried.attempt.state.is_open:
@@ -249,7 +248,7 @@ class AttemptTracker:
         lease = effect.lease
         tried, status = self._jobs.find(lease.id), self._statuses.pop(lease.id, AttemptStatus())
         if tried is None or not tried.attempt.state.is_open:
-            return  # it is nobody's attempt, or was fenced and its lease taken back
+            return  # it is not an attempt, or was fenced and its lease cancelled
         if effect.reason is not Reason.COMPLETED or not status.ended:
             self.inbox.append(came_to_nothing(*tried, lease, effect.reason, status, now_ms))
         elif lost_its_software(tried.record, status):
@@ -259,16 +258,16 @@ class AttemptTracker:
             self._tasks.fetches.append(Fetch(lease.id, tried.attempt.site))
 
     def _held(self, effect: Decision) -> None:
-        """A site that takes nobody now has no room; what was chosen by its nodes waits for no other."""
+        """Report *not now* for an attempt at a closed site: it was placed by node, and waits for no other site."""
         tried = self._jobs.find(effect.lease.id)
         if tried is not None and effect.reason in _SENT_BACK and tried.attempt.state.is_open:
-            self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes nobody now"))
+            self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes no leases now"))
             self.withdrawn.append(CancelRequested(effect.lease.id))
 
     # What was fetched
 
     def take(self, command: JobOutput, now_ms: int) -> None:
-        """Take in what a command wrote: now its end is told. A second time it is nobody's."""
+        """Take in the output of a command, and report its end. A repeated output matches no attempt."""
         tried = self._jobs.find(command.lease_id)
         end = None if tried is None else self._jobs.end_of(tried)
         if tried is None or end is None:
@@ -299,6 +298,6 @@ class AttemptTracker:
 
 
 def shortened(text: str, most_bytes: int) -> tuple[str, bool]:
-    """Keep the end of a text that is too long, as a database can keep it; whether anything was cut off."""
-    told = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
-    return told[-most_bytes:].decode("utf-8", "ignore"), len(told) > most_bytes
+    """Return the end of a text in a form that a database can store, and whether anything was cut off."""
+    stored = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+    return stored[-most_bytes:].decode("utf-8", "ignore"), len(stored) > most_bytes

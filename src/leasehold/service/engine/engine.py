@@ -70,7 +70,7 @@ Answer = Any
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A step that was written: its answers in the order of the commands, and the orders to be sent now."""
+    """The outcome of a stored step: its answers in the order of the commands, and the orders to send now."""
 
     answers: list[Answer]
     orders: list[OrderRow]
@@ -98,7 +98,7 @@ class Engine:
         *,
         start_within_ms: int = START_WITHIN_MS,
     ) -> None:
-        """Go on from what is in the store; ``setup`` is about jobs. Raises what `Store` raises."""
+        """Start from the state in the store; ``setup`` concerns jobs. Raises what `Store` raises."""
         self.store = store
         self.setup = setup or JobSetup()
         self.now_ms = max(now_ms, last_written_ms(store))  # a clock may have been set back meanwhile
@@ -154,7 +154,7 @@ class Engine:
         return [row.lease for row in rows]
 
     def _resume(self, leases: Sequence[Lease], now_ms: int) -> None:
-        """Go on with these leases, in a gateway that has none yet."""
+        """Hand these leases to a gateway that has none yet."""
         self.core.note_silence(now_ms)
         history = self.agreements.brief(self.remote_sites.remotes, now_ms)
         take_up(self.gateway, leases, now_ms, history)
@@ -175,7 +175,7 @@ class Engine:
                 self._timers.schedule_start(lease, now_ms)
 
     def _replan(self, now_ms: int) -> None:
-        """Go on with the same leases in another gateway, which plans them from now on."""
+        """Hand the same leases to another gateway, which replans them from now on."""
         leases = list(self.gateway.leases.values())
         self.core.renew()
         self._resume(leases, now_ms)
@@ -185,8 +185,8 @@ class Engine:
     def step(self, commands: Sequence[Command], now_ms: int) -> Done:
         """Decide about commands and whatever is due, write it, and answer.
 
-        A command that cannot be obeyed has its exception for an answer. If a step fails as a whole, its
-        commands are tried one by one, so that one that breaks something breaks nothing for the others.
+        A command that fails is answered with its exception. If a step fails as a whole, its commands are tried
+        one by one, so that a faulty one does not affect the others.
         """
         self.now_ms = max(now_ms, self.now_ms)
         try:
@@ -294,7 +294,7 @@ class Engine:
         return events
 
     def _overdue_start(self, lease: Lease) -> Sequence[Event]:
-        """A guest was not seen to start for too long; what the machines last said of it is the cause."""
+        """Handle a guest that did not start in time; the last report of its machines is the cause."""
         if lease.state is not LeaseState.STARTING or self.leases.is_native_job(lease.id):
             return ()
         problems = [row.problem for row in self.outbox.of(lease.id) if row.problem]
@@ -350,9 +350,9 @@ class Engine:
     # Beside the steps
 
     def reconfigure(self, make_gateway: Callable[[], Gateway], most_open: int | None) -> None:
-        """Go on with gateways that are made otherwise; the next step decides what follows from that.
+        """Use gateways made with another configuration; the next step decides what follows.
 
-        Raises whatever making one raises, and goes on as before.
+        Raises whatever making one raises, and then keeps the present one.
         """
         if self._is_stale:
             self._load()
@@ -385,13 +385,13 @@ class Engine:
     # Questions
 
     def explain(self, command: Submit) -> Explanation:
-        """Say what would become of a lease that was asked for now; raises what `Submit` is answered with."""
+        """Explain what would happen to a lease submitted now; raises what `Submit` is answered with."""
         with self._committed_state():
             request = self.leases.would_be(command, self.now_ms)
             return explain_request(self.gateway, request, self.now_ms)
 
     def explain_coallocation(self, command: SubmitCoAllocation) -> CoAllocationExplanation:
-        """Say what would become of a co-allocation; raises what `SubmitCoAllocation` is answered with."""
+        """Explain what would happen to a co-allocation; raises what `SubmitCoAllocation` is answered with."""
         with self._committed_state():
             request = self.coallocations.would_be(command, self.now_ms)
             return explain_coallocation(self.gateway, request, self.now_ms)

@@ -336,7 +336,7 @@ class CommandHandler:
         return handled
 
     def _orders_sent(self, command: OrdersSent, now_ms: int) -> list[Event]:
-        """Note which orders a driver took on, and which it refused."""
+        """Note which orders a driver accepted, and which it refused."""
         events: list[Event] = []
         for order in command.orders:
             row = self._outbox.find(int(order.partition(".")[0]), order)
@@ -426,7 +426,7 @@ def _log_failure(row: OrderRow) -> None:
     """Log that an order fails: the first time, and when it is given up, not each time between."""
     is_over = row.status == DROPPED
     structlog.get_logger("leasehold.orders").warning(
-        "order given up" if is_over else "order failed, and is told again",
+        "order given up" if is_over else "order failed, will be sent again",
         site=row.site,
         order=row.order.verb,
         lease=row.order.lease_id,

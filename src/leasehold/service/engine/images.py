@@ -64,7 +64,7 @@ class ImageRepository:
             self._packages[site] = tuple(sorted(found.packages))
 
     def heard(self, site: str) -> list[JobEvent]:
-        """A site has told of its images, or will not for some time."""
+        """Stop waiting for the images of a site: they were reported, or will not be for some time."""
         self._awaited.discard(site)
         return [] if self._awaited else [self._catalogue()]
 
@@ -98,7 +98,7 @@ class ImageRepository:
         return [ImageBuilt(command.key, self._image(command.image.name)), *self.heard(command.site)]
 
     def failed(self, command: JobImageFailed, now_ms: int) -> list[JobEvent]:
-        """Note that a site could not build an image; the jobs that wait are told when no site can."""
+        """Note that a site could not build an image; the waiting jobs fail once no site can."""
         row = self.rows.get((command.key, command.site))
         if row is not None:
             self._keep(replace(row, state=FAILED, problem=command.why, since_ms=now_ms))

@@ -1,4 +1,4 @@
-"""The jobs of one engine: what is asked of them, and what the job scheduler wants done.
+"""The jobs of one engine: the commands about them, and the actions of the job scheduler.
 
 The scheduler of `leasehold.jobs` decides beside the gateway. Within one step the gateway decides first; what its
 leases mean for attempts is passed to the scheduler; what that wants becomes requests for the gateway, until
@@ -93,7 +93,7 @@ class JobSetup:
 
 
 class JobController:
-    """Takes in what is said about jobs, and carries between the scheduler and the gateway.
+    """Takes in commands and news about jobs, and mediates between the scheduler and the gateway.
 
     ``scheduler``  decides; ``attempts`` tells it what becomes of the leases that it wanted
     ``is_used``    whether there are, or may be, jobs; while there are none nothing here need be called
@@ -144,7 +144,7 @@ class JobController:
         return request
 
     def request(self, command: SubmitJob, now_ms: int) -> JobRequest:
-        """Read what is asked for; raises InvalidField."""
+        """Read a request; raises InvalidField."""
         if not command.command:
             raise InvalidField("command", [], "a command to run")
         places = self._places()
@@ -171,12 +171,12 @@ class JobController:
         )
 
     def _places(self) -> set[str]:
-        """Where files may lie: at a site, or where the operator has said that a way begins."""
+        """Where files may lie: at a site, or at a configured end of a link."""
         gateway, ways = self._core.gateway, self.setup.network.ways
         return {*gateway.sites, *gateway.registry.remotes, *(place for way in ways for place in way)}
 
     def take_in(self, news: JobNews, now_ms: int) -> None:
-        """Take in what is said of jobs, nodes and images; raises NoSuchJob."""
+        """Take in news of jobs, nodes and images; raises NoSuchJob."""
         self.is_used = True
         match news:
             case CancelJob(job_id):
@@ -211,11 +211,11 @@ class JobController:
         return bool(self._inbox or self.attempts.inbox or self.attempts.withdrawn) or has_room_news
 
     def due(self) -> None:
-        """The time has come for which the scheduler asked."""
+        """Wake the scheduler at the time that it asked for."""
         self._inbox.append(JobTick())
 
     def decide(self, now_ms: int) -> list[Event]:
-        """Let the scheduler decide about all that is new; gives what it wants of the gateway."""
+        """Let the scheduler decide about all news; returns its requests to the gateway."""
         if not self.has_news:
             return []
         events: list[Event] = [*self.attempts.withdrawn]
@@ -234,7 +234,7 @@ class JobController:
     def _as_they_lend(self, now_ms: int) -> Iterable[JobEvent]:
         """What was last seen of nodes: of all at the start, and whenever a site is drained or lends again.
 
-        Of sites that are not in the configuration any more nothing is told: their nodes are gone.
+        Sites that are no longer configured are left out: their nodes are gone.
         """
         before, closed = self._closed_sites, set(self._not_lending)
         self._closed_sites = closed
@@ -248,7 +248,7 @@ class JobController:
         return [self.nodes.remembered(site, closed, now_ms) for site in sites if site in there]
 
     def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
-        """See what the gateway's decisions mean for attempts, and what it has given to others."""
+        """Apply the gateway's decisions to attempts, and note the machines given to other leases."""
         self.attempts.follow(effects, moved, now_ms)
         for lease in moved:
             self._follow_room(lease, now_ms)
@@ -262,14 +262,14 @@ class JobController:
             self._look_if_jobs_wait(left.site)
 
     def saw(self, site: str, seen: Observation, now_ms: int) -> None:
-        """Machines say something of a lease, be it an attempt or any other."""
+        """Take in an observation of a lease, whether an attempt or any other."""
         self.attempts.saw(seen)
         room = self.nodes.saw(site, seen, now_ms)
         if room is not None and not room.nodes:
             self._look_if_jobs_wait(site)
 
     def _look_if_jobs_wait(self, site: str) -> None:
-        """It is not known on which nodes machines are, or were: only a look at them tells."""
+        """Request a look at a site, where it is not known on which nodes machines are or were."""
         if self.scheduler.has_waiting:
             self.tasks.looks.add(site)
 

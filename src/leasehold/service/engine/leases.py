@@ -1,4 +1,4 @@
-"""The open leases of one engine: what is known of them, who has how many, and how new ones are taken in."""
+"""The open leases of one engine: their metadata, their number per consumer, and the admission of new ones."""
 
 from collections.abc import Iterable
 from copy import copy
@@ -29,7 +29,7 @@ class OpenRequests:
                 self.count(row.lease.request.consumer, 1)
 
     def check(self, consumer: str, more: int = 1) -> None:
-        """Refuse a consumer who would have too many; raises TooManyOpen."""
+        """Raise TooManyOpen if the consumer would have too many."""
         if self.most is not None and self.counts.get(consumer, 0) + more > self.most:
             raise TooManyOpen(consumer, self.most)
 

@@ -30,7 +30,7 @@ from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import NODES, NodeRow
 
 NOT_LISTED = "is not among the nodes of its site any more"
-SITE_CLOSED = "its site takes nobody now"
+SITE_CLOSED = "its site takes no leases now"
 _IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
 _FAULTS = {fault.value: fault for fault in Fault}
@@ -61,7 +61,7 @@ class Kind:
     row: NodeRow
     names: set[str] = field(default_factory=set)
     first: tuple[str, ...] | None = None
-    """The first few by name, once somebody has asked."""
+    """The first few by name, computed on demand."""
 
     @property
     def count(self) -> int:
@@ -121,7 +121,7 @@ class NodeRepository:
     """Takes in what is seen of nodes; ``rows`` are all that were ever seen.
 
     A node that its site does not list any more counts as dead, and for ``gone_after_ms`` as one that may come
-    back; then it is gone for good. One that is listed as down may always come back.
+    back; then it is permanently gone. A node that is listed as down may always come back.
     """
 
     def __init__(self, rows: Collection[NodeRow], unit: UnitOfWork, sites: Collection[str], gone_after_ms: int) -> None:
@@ -138,12 +138,12 @@ class NodeRepository:
             self._of_site.setdefault(row.site, set()).add(row.name)
             self._kinds.put(row)
         self._awaited: dict[str, Collection[str]] = {}
-        """All nodes of a site that tells of them in parts, until all have been told of."""
+        """All nodes of a site that reports them in parts, until all have been reported."""
         self._held_back: dict[str, dict[str, NodeRow]] = {}
         """What is not written yet of such sites: a restart must not take a part for all."""
 
     def sites(self) -> list[str]:
-        """List the sites that ever told of their nodes."""
+        """List the sites that ever reported their nodes."""
         return sorted(self._of_site)
 
     def too_small(self, memory_mib: int, sites: Collection[str], now_ms: int) -> NodeRow | None:
@@ -160,7 +160,7 @@ class NodeRepository:
         return max(there, key=lambda row: (row.memory_mib, row.name))
 
     def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
-        """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
+        """Tell again what was last seen of a site's nodes; ``closed`` are sites that take no leases now."""
         known = self._known(site, now_ms)
         names = frozenset(known.union(self._awaited.get(site, ())))
         return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in sorted(known)), names)
@@ -197,8 +197,8 @@ class NodeRepository:
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
         known = frozenset(self._known(site, now_ms).union(listed))
-        told = sorted((there.keys() | missed) & known)
-        seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in told), known)
+        reported = sorted((there.keys() | missed) & known)
+        seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in reported), known)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
         return [seen, *(offer for offer in offers if offer)]
 
@@ -219,7 +219,7 @@ class NodeRepository:
     # What leases have that are no attempts
 
     def follow(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> RoomTaken | None:
-        """Note whether a lease that is no attempt holds machines now; gives what it has let go of.
+        """Note whether a lease that is not an attempt holds machines now; returns what it has released.
 
         After a restart those that run have been seen to, and no node is known where anything is.
         """
@@ -319,7 +319,7 @@ def node_of(row: NodeRow) -> Node:
 
 
 def _seen_node(row: NodeRow, closed: Collection[str]) -> SeenNode:
-    """Nobody is sent where nothing can run now, be it the node or its whole site."""
+    """A node for the job scheduler; one of a closed site has a problem, so that no attempt is placed there."""
     problem = row.problem or (SITE_CLOSED if row.site in closed else "")
     fault = _FAULTS[row.fault] if row.fault else None
     return SeenNode(node_of(row), row.is_host, row.runs, problem, fault)

@@ -32,10 +32,10 @@ DROPPED = "dropped"
 
 MOST_ATTEMPTS = 8
 _MOST_UNANSWERED = MOST_ATTEMPTS - 2
-"""So many attempts, at most, count of those to which nobody answered: they make pauses longer, no more."""
+"""Most unanswered attempts that count: they only lengthen the pauses."""
 _LONGEST_PAUSE_MS = 60_000
 _PROGRESS = ("status", "attempts", "next_try_ms", "problem")
-"""What changes of an order once it was given."""
+"""The columns of an order that change after it was issued."""
 _NEVER_DROPPED = frozenset({Verb.STOP, Verb.SEND})
 _MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
 
@@ -69,11 +69,11 @@ class Outbox:
         return self._by_lease.get(lease_id, {}).get(order)
 
     def give(self, site: str, order: Order, now_ms: int) -> None:
-        """Give an order. Machines that are to be stopped need not do anything else first."""
+        """Issue an order. A stop order replaces the open orders before it."""
         self._unit.add(ORDERS, self._new(site, order, now_ms))
 
     def give_unrecorded(self, site: str, order: Order, now_ms: int) -> None:
-        """Give one about a lease that the store has never known; after a restart it is given again."""
+        """Issue an order about a lease unknown to the store; after a restart it is issued again."""
         self._new(site, order, now_ms)
 
     def _new(self, site: str, order: Order, now_ms: int) -> OrderRow:
@@ -87,15 +87,15 @@ class Outbox:
         return row
 
     def taken(self, row: OrderRow, now_ms: int) -> None:
-        """The driver has taken it on; ``next_try_ms`` keeps when."""
+        """Note that the driver has accepted an order; ``next_try_ms`` keeps the time."""
         row.status, row.next_try_ms, row.problem = TAKEN, now_ms, ""
         self._unit.change(ORDERS, row, _PROGRESS)
         self._let_follow(row)
 
     def failed(self, row: OrderRow, problem: Problem, now_ms: int, *, answered: bool = True) -> bool:
-        """The driver did not take it on: tell it again later. False where that makes no sense any more.
+        """Schedule another attempt of an order that the driver did not accept; False if that would be useless.
 
-        Where nobody ``answered``, nothing is known of what the machines would say: that is never the end.
+        Without an answer (``answered``) nothing is known about the machines: such an order is never given up.
         """
         row.attempts = row.attempts + 1 if answered else min(row.attempts + 1, _MOST_UNANSWERED)
         row.problem = problem.text
@@ -109,13 +109,13 @@ class Outbox:
         return True
 
     def tell_again(self, row: OrderRow, now_ms: int) -> None:
-        """What it asks for is not so: it is told once more, now."""
+        """Send an order again now, because its effect was not observed."""
         row.status, row.next_try_ms = PENDING, now_ms
         self._unit.change(ORDERS, row, _PROGRESS)
         self.outgoing.append(row)
 
     def close(self, row: OrderRow, status: str = CONFIRMED) -> None:
-        """It was carried out, or is of no use any more."""
+        """Close an order: it was carried out, or has become obsolete."""
         row.status = status
         self._unit.change(ORDERS, row, _PROGRESS)
         rows = self._by_lease[row.order.lease_id]
@@ -125,7 +125,7 @@ class Outbox:
         self._let_follow(row)
 
     def take_outgoing(self) -> list[OrderRow]:
-        """Take out what is to be sent now; what was closed meanwhile is not sent."""
+        """Remove and return the orders to send now; those closed meanwhile are left out."""
         outgoing, self.outgoing = self.outgoing, []
         is_open = (row for row in outgoing if row.status in (PENDING, TAKEN))
         return [copy(row) for row in is_open if not self._waits_for_a_move(row)]
@@ -138,7 +138,7 @@ class Outbox:
         return any(other.order.verb in _MOVES and other.status == PENDING for other in earlier)
 
     def _let_follow(self, move: OrderRow) -> None:
-        """Tell whatever may have waited for this one."""
+        """Send the orders that waited for this one."""
         if move.order.verb in _MOVES:
             self.outgoing += [row for row in self.of(move.order.lease_id) if row.status == PENDING]
 
@@ -174,7 +174,7 @@ That a command has *ended* says only that it was started at some time before.
 
 LOST, STRAY, BEHIND = "lost", "stray", "behind"
 Report = Callable[[str], None]
-"""Is told the kind of each difference."""
+"""Called with the kind of each difference."""
 
 IsRecorded = Callable[[int], bool]
 """Whether the store knows a lease; after an older store was put back, machines may have others."""
@@ -213,7 +213,7 @@ def news(lease: Lease, seen: Observation, not_started: NotStarted = _lost) -> It
 
 
 def _end(lease: Lease, seen: Observation) -> Iterator[Event]:
-    """Its command ended; who was told to give way in that very moment has nothing left to save."""
+    """Events for a command that ended; a lease ordered to give way at that moment has nothing left to save."""
     if lease.state is LeaseState.SUSPENDING:
         yield LeaseSaved(lease.id, seen.incarnation, ended=True)
     elif lease.state not in _SAVING_OR_SAVED:
@@ -251,11 +251,11 @@ def _is_fulfilled(row: OrderRow, seen: Observation) -> bool:
 
 
 class Comparison:
-    """Compares a whole site with what should be there, again and again: desired against observed state.
+    """Compares a whole site with what should be there, repeatedly: desired against observed state.
 
-    Orders that have come to nothing are told again, and machines that should not be there are stopped. Of
-    leases that should have machines the decision core is told when they have none at two looks in a row: one
-    look may have been too early.
+    Orders without effect are sent again, and machines that should not exist are stopped. A lease that should have
+    machines is reported to the decision core as lost when it has none in two observations in a row: a single one
+    may have come too early.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class Comparison:
         """Whether a lease has no machines and none are ordered; what came to nothing is ordered again."""
         mine = self._orders(lease.id)
         for place, row in enumerate(mine):
-            # Machines that are being saved are past their start, though nobody saw them run.
+            # Machines that are being saved are past their start, even if they were never observed running.
             is_under_way = any(_is_on_the_way(one, seen) for one in mine[place:])
             if _was_sent(row, asked_ms) and not is_under_way:
                 self._differs(BEHIND)
@@ -341,7 +341,7 @@ class Comparison:
 
 
 def _was_sent(row: OrderRow, asked_ms: int) -> bool:
-    """Whether the driver had taken it on when it was looked at."""
+    """Whether the driver had accepted the order when observing began."""
     return row.status == TAKEN and row.next_try_ms <= asked_ms
 
 
@@ -354,10 +354,10 @@ def _is_on_the_way(row: OrderRow, seen: Observation | None) -> bool:
 
 
 def measured_by(row: OrderRow, seen: Observation) -> OverheadMeasured | None:
-    """Say how long an order took that this observation shows to be done; None where it shows nothing of it.
+    """Return how long an order took that this observation shows to be done; None if it cannot tell.
 
-    It is counted from when the driver took it on, as far as that is known by now, else from when it was
-    given; one that had to be told several times, and is not known to be taken on, tells nothing.
+    The time counts from when the driver accepted the order, if that is known, else from when it was issued; an
+    order that was sent several times, and is not known to be accepted, gives no measurement.
     """
     operation = _DONE.get((row.order.verb, seen.phase))
     began_ms = _began_ms(row, seen.since_ms)

@@ -105,7 +105,7 @@ class MessageLog:
 class RemoteSiteProtocol:
     """Both ends of the protocol: a gateway offers leases and takes reports in, a site takes offers and reports.
 
-    ``remotes``  what the sites that decide for themselves, and peers, last said of themselves
+    ``remotes``  the last status of each remote site and peer
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class RemoteSiteProtocol:
                 asked += self._give_up(message.lease_id, endpoint)
         return news, asked
 
-    # What is sent
+    # Outgoing messages
 
     def offer(self, lease: Lease, *, wait: bool, now_ms: int) -> None:
         """Offer a lease to the site that it was routed to, where it may wait or not."""
@@ -182,7 +182,7 @@ class RemoteSiteProtocol:
                 metadata.reported = status
                 self._log.send(metadata.origin, wire.report(lease, metadata), now_ms)
 
-    # Who is there
+    # Registration
 
     def report_no_more(self, lease_id: int) -> None:
         """Stop reporting on a lease that came from elsewhere."""
@@ -220,7 +220,7 @@ class RemoteSiteProtocol:
         self._unit.put(SNAPSHOTS, SnapshotRow(REMOTE_SITES, text))
 
     def _check(self, name: str, status: SiteStatus) -> None:
-        """Refuse a site that is not who it was, or that counts work differently."""
+        """Reject a site whose identity has changed, or whose reference speed differs."""
         gateway, known = self._core.gateway, self.remotes.get(name)
         is_peer = name in self._peers
         is_ours = name in gateway.sites or self._agreements.is_domain(name)
@@ -239,7 +239,7 @@ class RemoteSiteProtocol:
         if status.reference_mips != gateway.reference_mips:
             raise InvalidField("reference_mips", status.reference_mips, f"the gateway's {gateway.reference_mips}")
 
-    # What is asked of us
+    # Incoming requests
 
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
@@ -264,6 +264,6 @@ class RemoteSiteProtocol:
 
 
 def stored_remotes(store: Reading) -> dict[str, SiteStatus]:
-    """Read what the sites that decide for themselves last said of themselves."""
+    """Read the last status of each remote site and peer."""
     kept = json.loads(store.snapshots().get(REMOTE_SITES, "{}"))
     return {name: SiteStatus.from_dict(fields) for name, fields in kept.items()}

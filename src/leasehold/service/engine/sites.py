@@ -1,4 +1,4 @@
-"""The sites and peers of one engine: which lend, what was agreed with them, and who has what now."""
+"""The sites and peers of one engine: which lend, the terms with them, and the leases that hold their machines."""
 
 from dataclasses import dataclass
 
@@ -142,7 +142,7 @@ def agree(gateway: Gateway, row: PeerRow) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Who has what of a site now: VMs held by local leases and by guests, and which leases wait."""
+    """The occupancy of a site: VMs held by local leases and by guests, and the leases that wait."""
 
     local_vms: int
     guest_vms: int

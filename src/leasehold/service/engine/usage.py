@@ -1,4 +1,4 @@
-"""What leases used, as the store keeps it and as the decision core is told of it again."""
+"""What leases used, as the store keeps it and as the decision core reads it back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class GoingOn:
     """What leases held at one moment, as if that had ended then; to be read in any thread.
 
     The tables are copied as wholes, which takes the engine a few milliseconds for a hundred thousand leases;
-    whoever asks makes rows of what they may see.
+    the caller makes rows of those that it may see.
     """
 
     now_ms: int

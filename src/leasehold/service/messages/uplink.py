@@ -1,9 +1,9 @@
-"""The line from a site to its gateway: the site calls, so that nothing need reach through its firewall.
+"""The line from a site to its gateway: the site calls, so that its firewall need not admit connections.
 
 A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.links`).
 
-Two calls go on side by side. One waits for messages from the gateway; the other carries reports there as soon
-as they are written. Whatever goes wrong, messages stay in the store and are told again.
+Two calls run side by side. One waits for messages from the gateway; the other carries reports there as soon
+as they are written. On any failure, messages stay in the store and are sent again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
 def check_gateway(url: str, field: str = "--gateway") -> None:
-    """Refuse to show a token on an open network; raises InvalidField for what is said in ``field``."""
+    """Refuse to send a token over an open network; raises InvalidField, naming ``field``."""
     try:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL:
@@ -41,7 +41,7 @@ def check_gateway(url: str, field: str = "--gateway") -> None:
 
 
 class GatewayRefuses(LeaseholdError):
-    """The gateway answers, and does not want what this site says."""
+    """The gateway answers, and rejects the messages of this site."""
 
 
 class Uplink:
@@ -92,7 +92,7 @@ class Uplink:
         while True:
             try:
                 await call()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the site goes on, and so does this
+            except Exception as error:  # noqa: BLE001 - whatever it is, the site and this loop continue
                 self._note(f"{type(error).__name__}: {error}")
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

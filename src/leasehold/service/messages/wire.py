@@ -207,13 +207,13 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
 
 
 def recall(lease: Lease) -> Body:
-    """Ask a site to give a lease up."""
+    """Make the message that asks a site to give up a lease."""
     return {"kind": "recall", "lease": lease.id}
 
 
 def report(lease: Lease, metadata: LeaseMetadata) -> Body:
-    """Tell the gateway what has become of a lease that it sent."""
-    told = SiteReported(
+    """Make the report to the gateway on a lease that it sent."""
+    news = SiteReported(
         metadata.origin_id,
         "",
         lease.state,
@@ -223,11 +223,11 @@ def report(lease: Lease, metadata: LeaseMetadata) -> Body:
         lease.preemptions,
         lease.overhead_vm_ms,
     )
-    return _report(told)
+    return _report(news)
 
 
 def refusal(lease_id: int, reason: Reason) -> Body:
-    """Tell the gateway that an offer makes no sense here."""
+    """Make the report to the gateway that an offer is refused here."""
     return _report(SiteReported(lease_id, "", LeaseState.REFUSED, reason))
 
 

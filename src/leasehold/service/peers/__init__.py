@@ -1,1 +1,1 @@
-"""Peer gateways: who they are, the lines to them, and what we tell them of ourselves."""
+"""Peer gateways: their terms, the lines to them, and the status sent to them."""

@@ -69,7 +69,7 @@ class LinkState:
 class PeerState:
     """One peer as it is now: ``borrowing`` is what we ask of it, ``lending`` what it asks of us.
 
-    ``status``  what it last said of itself
+    ``status``  the last status that it reported
     """
 
     row: PeerRow
@@ -113,7 +113,7 @@ class Peers:
     async def keep(self, name: str, terms: PeerTerms, token: str | None, by: str) -> PeerState:
         """Exchange requests with another gateway from now on, or on these terms.
 
-        ``token`` is what it gave us; without one, what it gave before goes on. Raises InvalidField.
+        ``token`` is the one it issued to us; without it, the earlier one stays in use. Raises InvalidField.
         """
         self._check(name, terms, token)
         ask, most = terms.ask.value, terms.max_vms

@@ -1,8 +1,8 @@
 """What a gateway tells a peer of itself: all its sites that lend, as if they were one, and nothing too good.
 
-A lease is served by one site, so the peer is told how wide the widest is beside how many VMs there are. Of
-the speeds it is told the lowest, since that holds wherever the lease is put. What some site can do can be
-asked for, since the gateway knows which. What is agreed for this peer bounds what a lease can have.
+A lease is served by one site, so the status states the width of the widest site besides the number of VMs. Of
+the speeds it states the lowest, since that holds wherever the lease is placed. A capability is listed if any site
+has it, since the gateway knows which one. The terms with this peer bound the size of a lease.
 """
 
 from collections.abc import Iterator
@@ -41,14 +41,14 @@ def status_of(site: Site, identity: str, reference_mips: int, driver: str, *, le
 
 
 def status_for(engine: Engine, peer: PeerRow, identity: str) -> SiteStatus:
-    """Say to a peer how this gateway is now; ``identity`` is that of its store."""
+    """Return the status of this gateway for a peer; ``identity`` is that of its store."""
     here = engine.gateway.peering.vms_here(peer.name)
     known = f"{identity}.{peer.line}"
     return add_up(list(sites(engine)), known, engine.gateway.reference_mips, most_vms=peer.max_vms, here_vms=here)
 
 
 def sites(engine: Engine) -> Iterator[SiteStatus]:
-    """Give all sites that are in touch: one's own, and those that decide for themselves; no peers."""
+    """Yield all sites that are in touch: the gateway's own and the remote ones; no peers."""
     registry, reference_mips = engine.gateway.registry, engine.gateway.reference_mips
     for name, site in engine.gateway.sites.items():
         yield status_of(site, "", reference_mips, DRIVER, lends=name not in registry.closed)
@@ -61,10 +61,10 @@ def sites(engine: Engine) -> Iterator[SiteStatus]:
 def add_up(
     sites: list[SiteStatus], identity: str, reference_mips: int, *, most_vms: int | None, here_vms: int
 ) -> SiteStatus:
-    """Make one of those sites that lend, for a peer that may have ``most_vms`` of them (None: any number).
+    """Summarize the sites that lend, for a peer that may have ``most_vms`` VMs (None: any number).
 
-    ``here_vms`` is what the peer has of them already, or waits for. Where none lends now, it is told how all
-    of them are, so that it knows what it may wait for.
+    ``here_vms`` counts the VMs that the peer already holds or waits for. If no site lends now, the summary covers
+    all sites, so that the peer knows what it may wait for.
     """
     lending = [site for site in sites if site.lends]
     shown = lending or sites

@@ -181,7 +181,7 @@ def _load_postgresql(path: Path, store: Store) -> None:
 
 def _run_on(url: URL, program: str, *arguments: str) -> None:
     """Run a program on the database at ``url``; other users of the machine do not see the password."""
-    # made anew: URL.set(password=None) leaves the password as it is
+    # a new URL: URL.set(password=None) leaves the password as it is
     address = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
     password = {} if url.password is None else {"PGPASSWORD": str(url.password)}
     _run(url, program, f"--dbname={address.render_as_string()}", *arguments, environment=password)

@@ -12,7 +12,7 @@ class StoreUnavailable(LeaseholdError):
     """The store cannot serve now: its disk is full, its server is away, its file is locked for too long.
 
     Raised while writing, it means that the transaction must not be counted on. Only a connection that
-    broke during the commit itself leaves open whether it was made; a caller that goes on reads the store again.
+    broke during the commit itself leaves open whether it was made; a caller that continues reads the store again.
     """
 
 

@@ -107,7 +107,7 @@ class Reading:
         return self._row(LEASES, LEASES.select().where(LEASES.c.id == within(lease_id)))
 
     def leases(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[LeaseRow]:
-        """The newest leases first, ``limit`` of them; ``before_id`` goes on where a page ended."""
+        """The newest leases first, ``limit`` of them; ``before_id`` continues after a page."""
         page = LEASES.select().where(_leases_that(which)).order_by(LEASES.c.id.desc()).limit(limit)
         if before_id is not None:
             page = page.where(LEASES.c.id < within(before_id))
@@ -158,7 +158,7 @@ class Reading:
         """The ``seq`` of the journal's last line; 0 before the first."""
         return self._number(select(func.max(JOURNAL.c.seq)))
 
-    # What the engine goes on with
+    # What the engine starts from
 
     def open_orders(self) -> list[OrderRow]:
         """The orders that are pending or taken, in the order of their creation."""
@@ -261,7 +261,7 @@ class Reading:
         return self._row(JOBS, JOBS.select().where(JOBS.c.id == within(job_id)))
 
     def jobs(self, which: JobFilter, limit: int, before_id: int | None = None) -> list[JobRow]:
-        """The newest jobs first, ``limit`` of them; ``before_id`` goes on where a page ended."""
+        """The newest jobs first, ``limit`` of them; ``before_id`` continues after a page."""
         page = JOBS.select().where(_jobs_that(which)).order_by(JOBS.c.id.desc()).limit(limit)
         if before_id is not None:
             page = page.where(JOBS.c.id < within(before_id))

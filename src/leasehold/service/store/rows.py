@@ -149,7 +149,7 @@ class TokenRow:
 
 @dataclass(slots=True)
 class SiteRow:
-    """What is to be remembered of one site: whether it is drained, and who said so."""
+    """The stored state of one site: whether it is drained, and by whom."""
 
     name: Annotated[str, KEY]
     drained_ms: int | None
@@ -165,7 +165,7 @@ class PeerRow:
     url: str  # where it is called, so that it can ask us; "" where we lend it nothing
     ask: str  # when we ask it, `leasehold.gateway.peering.AskWhen`
     max_vms: int | None  # most VMs that it may have here at a time
-    line: str  # made up when it was added: who is added anew begins anew
+    line: str  # generated when it was added: a peer added again starts with new message numbers
     added_ms: int
     added_by: str
 
@@ -179,7 +179,7 @@ class AgreementRow:
     document: str  # JSON, the keys of `leasehold.configuration.agreements`: what holds, or is proposed
     drawn_up_ms: int
     drawn_up_by: str
-    signatures: str  # JSON, who has signed this revision for which side, and when
+    signatures: str  # JSON, the signatures of this revision by side
     amendment: str  # JSON, the next revision, not yet signed by both; "" for none
     revisions: int  # how many were ever drawn up
     standing: str
@@ -200,7 +200,7 @@ class PenaltyRow:
     consumer: str
     points: int
     since_ms: int
-    until_ms: int | None  # None: until somebody lifts it
+    until_ms: int | None  # None: until it is lifted
     lease_id: int  # the lease that broke the rule
     lifted_ms: int | None
     lifted_by: str
@@ -362,7 +362,7 @@ SNAPSHOTS = RecordTable("snapshots", SnapshotRow)
 SITES = RecordTable("sites", SiteRow)
 # Gateways that requests are exchanged with; their tokens are in files of their own.
 PEERS = RecordTable("peers", PeerRow)
-# Who agreed with whom on what, and where that is in its life; `leasehold.sharing.records.Record`.
+# Agreements, their parties and their state; `leasehold.sharing.records.Record`.
 AGREEMENTS = RecordTable("agreements", AgreementRow)
 PENALTIES = RecordTable("penalties", PenaltyRow)
 # A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives

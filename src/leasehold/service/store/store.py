@@ -65,9 +65,9 @@ class Store(Reading):
         return f"store {self.url}"
 
     def acquire_writer_lock(self) -> None:
-        """Be the only one who may write, until the store is closed or this process ends, however it ends.
+        """Become the only writer, until the store is closed or this process ends, however it ends.
 
-        InputError where another gateway is.
+        Raises InputError if another gateway is the writer.
         """
         with translated(self):
             self._writer.acquire_writer_lock()
@@ -163,7 +163,7 @@ class _Writer:
             yield connection
 
     def acquire_writer_lock(self) -> None:
-        """Be the only one who writes, until `release`; InputError where another process does."""
+        """Become the only writer, until `release`; raises InputError if another process is."""
         with self._turn, self._surviving() as connection:
             self._take(connection)
             self._is_locked = True

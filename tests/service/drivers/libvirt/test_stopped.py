@@ -98,7 +98,7 @@ def test_one_that_stands_still_is_not_sent_so(library: Path) -> None:  # noqa: A
 
     there: Neighbour[MachineInstance] = Neighbour({"peer_uri": "qemu:///there"}, [])
     stopped = Stopped(libvirt.VIR_DOMAIN_PAUSED_USER)
-    with pytest.raises(NotYet, match="goes on before it is sent"):
+    with pytest.raises(NotYet, match="has to run again before it is sent"):
         _send(stopped, "leasehold-b-1-2-0", there)
     moving = Stopped(libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_JOB_UNBOUNDED)
     with pytest.raises(NotYet, match="on its way already"):

@@ -160,8 +160,8 @@ def read_instance(described: Mapping[str, Any]) -> CloudInstance | None:
 
 def exit_status(console: str) -> int | None:
     """Find what the command of a machine ended with; None where the console does not say."""
-    said = _EXIT_STATUS.findall(console)
-    return exit_status_in(said[-1]) if said else None
+    found = _EXIT_STATUS.findall(console)
+    return exit_status_in(found[-1]) if found else None
 
 
 _TOO_MANY = frozenset({"RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException"})

@@ -1,4 +1,4 @@
-"""The emulated driver: machines that go on while their manager is dead, because their clock does."""
+"""The emulated driver: its machines keep running while their manager is down, because their clock does."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ Result = TypeVar("Result")
 class EmulatedDriver:
     """One site's emulated machines.
 
-    Its file holds them all. Opened again, it goes on by the clock: what should have ended meanwhile has ended, at its
-    time. All work is done in one thread of its own, one thing after another, so that a call that is cancelled while it
-    waits leaves nothing half-done.
+    Its file holds them all. Reopened, it catches up with the clock: what should have ended meanwhile has ended, at
+    its time. All work is done in order in one thread of its own, so that a call that is cancelled while it waits
+    leaves nothing half-done.
 
     ``injector`` and ``line`` inject faults on demand; see there.
 
@@ -100,7 +100,7 @@ class EmulatedDriver:
         return await self._act(self._machines.nodes)
 
     async def close(self) -> None:
-        """Close; the machines go on."""
+        """Close; the machines keep running."""
         await self._in_turn(self._store.close)
         self._thread.shutdown()
 
@@ -128,7 +128,7 @@ class EmulatedDriver:
         await self._act(lambda now_ms: self._machines.inject(node, Fault.SERVICE_STOPPED, now_ms, down_ms))
 
     async def cut_off(self, node: str, for_ms: int) -> None:
-        """Let a node not be reached for so long. What it runs goes on, and is seen again afterwards."""
+        """Make a node unreachable for so long. Its machines keep running, and are observed again afterwards."""
         await self._act(lambda now_ms: self._machines.inject(node, Fault.NETWORK_FAILED, now_ms, for_ms))
 
     async def lose_software(self, node: str, software: str, for_ms: int) -> None:
@@ -155,16 +155,16 @@ class EmulatedDriver:
         """Work with the machines as they are now, and write what has become of them."""
         now_ms = self._clock()
         try:
-            told = self._machines.pass_time(now_ms)
+            seen = self._machines.pass_time(now_ms)
             result = work(now_ms)
-            told += self._machines.pass_time(now_ms)
+            seen += self._machines.pass_time(now_ms)
             unwritten = self._machines.take_unwritten()
             if unwritten:
                 self._store.save(unwritten)
         except BaseException:
             self._machines = self._as_written()
             raise
-        self.line.send(told, now_ms)
+        self.line.send(seen, now_ms)
         return result
 
     def _with_memory(self, order: Order) -> Order:

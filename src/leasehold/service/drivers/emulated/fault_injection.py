@@ -232,8 +232,8 @@ def describe(fault: Fault) -> str:
 class NodeFaults:
     """What is wrong with each node, and the time (ms) at which that is over: each fault ends by itself.
 
-    A node may have died, its service may have stopped, and the network to it may be cut: then nothing is seen of what
-    goes on there, until it can be reached again. Software may be gone from it.
+    A node may have died, its service may have stopped, and the network to it may be cut: then nothing is observed
+    there until it can be reached again. Software may be gone from it.
 
     ``settled_ms``  until when faults by chance were injected; -1 before the first time
     """
@@ -336,7 +336,7 @@ def next_fault_ms(random: Callable[..., Random], per_hour: float, about: tuple[s
     """When something that happens so often in an hour on average happens next, later than ``after_ms``.
 
     Time is cut into stretches, in each of which as much happens on average, and each has a random stream of its own.
-    So what comes next can be said at any time without knowing what came before.
+    So the next one can be computed at any time without knowing those before.
     """
     stretch_ms = ceil(_IN_EACH_STRETCH * _MS_PER_HOUR / per_hour)
     for number in count(after_ms // stretch_ms):
@@ -359,7 +359,7 @@ _MOST_UNTOLD = 100_000
 class Line:
     """The line between gateway and site: it may be silent, and news may be lost, doubled or late.
 
-    All of this is about what is told: `observe` returns what is there. The rates in ``faults`` may be changed at
+    All of this concerns notifications: `observe` returns the actual state. The rates in ``faults`` may be changed at
     any time.
     """
 

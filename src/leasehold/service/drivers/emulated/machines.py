@@ -54,10 +54,10 @@ _ALWAYS_KEPT = 64
 
 
 class EmulatedMachines(Instances[EmulatedInstance]):
-    """The machines of one site, which follow orders and go on by the clock."""
+    """The machines of one site, which follow orders and advance with the clock."""
 
     def __init__(self, hardware: Hardware, injector: FaultInjector, saved: Saved | None = None) -> None:
-        """Go on with what was saved; without that the site is empty."""
+        """Restore the saved state; without it the site is empty."""
         saved = saved or Saved()
         self.hardware = hardware
         self.injector = injector

@@ -66,8 +66,8 @@ def said_of(command: Sequence[str], reference_mips: int) -> str:
 
 def failing(work: int, exit_status: int) -> Ending:
     """Say how a command ends whose own code goes wrong after so much work."""
-    said = "emulated fault: an error in the job's own code\n"
-    return Ending(work, f"exit status {exit_status}", exit_status, said)
+    output = "emulated fault: an error in the job's own code\n"
+    return Ending(work, f"exit status {exit_status}", exit_status, output)
 
 
 def not_found(program: str) -> Ending:

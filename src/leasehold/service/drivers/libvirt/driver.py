@@ -33,7 +33,7 @@ PEER_URI, DATA_URI = "peer_uri", "data_uri"
 """What sites under libvirt tell their neighbours."""
 
 _HOW = (
-    libvirt.VIR_MIGRATE_PEER2PEER  # it goes on when we are killed
+    libvirt.VIR_MIGRATE_PEER2PEER  # it continues if this process is killed
     | libvirt.VIR_MIGRATE_PERSIST_DEST
     | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
 )
@@ -86,7 +86,7 @@ def _send(domain: Any, name: str, there: Neighbour[MachineInstance]) -> None:  #
         if is_on_its_way(domain):
             raise NotYet("it is on its way already")
         domain.resume()  # sent as it is, it would stand still there, and the reason would be lost
-        raise NotYet("it was stopped, and goes on before it is sent")
+        raise NotYet("it was paused, and has to run again before it is sent")
     parameters = {libvirt.VIR_MIGRATE_PARAM_DEST_NAME: name}
     if DATA_URI in there.facts:
         parameters[libvirt.VIR_MIGRATE_PARAM_URI] = there.facts[DATA_URI]

@@ -61,7 +61,7 @@ def _exit_status(domain: Any, lease_id: int) -> int | None:  # noqa: ANN401 - as
         _ask(domain, "guest-file-close", handle=handle)
         status = exit_status_in(_text_of(read))
         if status is None:
-            raise Nonsense("its guest agent told an exit status that no command can have")
+            raise Nonsense("its guest agent reported an exit status that no command can have")
         return status
     return None
 
@@ -71,7 +71,7 @@ def _text_of(read: object) -> str:
         encoded = read["buf-b64"]  # type: ignore[index]  # whatever it is
         return base64.b64decode(encoded[: 2 * _MOST_BYTES]).decode("ascii")
     except (KeyError, TypeError, ValueError) as error:
-        raise Nonsense("its guest agent told of a file what cannot be read") from error
+        raise Nonsense("its guest agent returned a file that cannot be decoded") from error
 
 
 def _folder(lease_id: int) -> str:
@@ -152,7 +152,7 @@ def _shut_off(domain: Any, reason: int, instance: MachineInstance | None) -> See
 def _is_to_start(instance: MachineInstance, reason: int) -> bool:
     """Whether it is described, and may be started without running anything twice.
 
-    What has come is described because it has come. Only where it could not go on it may come again.
+    A machine that has arrived is described here for that reason. It may arrive again only if it could not resume.
     """
     if instance.desired is Desired.GONE or instance.came_up or instance.command_started:
         return False

@@ -96,7 +96,7 @@ class QemuReconciler:
                 await task
 
     async def close(self) -> None:
-        """Stop; the machines go on."""
+        """Stop; the machines keep running."""
         for key in list(self._tasks):
             await self.interrupt(key)
 
@@ -126,7 +126,7 @@ class QemuReconciler:
 
 
 class QemuDriver:
-    """One site's virtual machines. Opened again, it goes on with what it had taken on.
+    """One site's virtual machines. Reopened, it resumes the orders that it had accepted.
 
     Raises InvalidField or UnknownName for an option that makes no sense, InputError for a store that cannot be used.
     """
@@ -194,7 +194,7 @@ class QemuDriver:
         return await self._builder.build(packages)
 
     async def close(self) -> None:
-        """Close; the machines go on."""
+        """Close; the machines keep running."""
         await asyncio.gather(*self._orders, return_exceptions=True)
         await cancelled(self._background)
         await self._reconciler.close()

@@ -112,7 +112,7 @@ class Prechecks:
 
     ``hardware``  for a START: of its machines, or why there can be none
     ``memory``    for a RESUME: why its memory has no room on this computer just now
-    ``source``    for a RECEIVE: the instance at the site that it comes from, if that was told to send it
+    ``source``    for a RECEIVE: the instance at the site that it comes from, if that was ordered to send it
     """
 
     hardware: VmHardware | Problem | None = None
@@ -124,7 +124,7 @@ class Prechecks:
         if action is Action.RESUME:
             return self.memory
         if action is Action.RECEIVE and self.source is None:
-            return Problem(f"site {order.other_site} was not told to send lease {order.lease_id} yet")
+            return Problem(f"site {order.other_site} was not ordered to send lease {order.lease_id} yet")
         return self.hardware if isinstance(self.hardware, Problem) else None
 
     def fields(self, order: Order) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class VirtualMachine:
         """Start it with the disk that is there, to take memory from another site."""
         await uninterrupted(self.start, _waiting_for(f"unix:{self.files.incoming.name}"))
         async with self.qmp() as qmp:
-            # Else it would take the disk from the other site, which may still have to go on with it.
+            # Else it would take the disk from the other site, which may still have to continue with it.
             late = {"capability": "late-block-activate", "state": True}
             await qmp.execute("migrate-set-capabilities", capabilities=[late])
 

@@ -9,7 +9,7 @@ follows, and only says how far it is:
   memory is saved to files: PARCEL. When these are complete they can be linked: READY.
 
 At HANDED and READY nothing runs here any more. What is left are files and their record, until the other site has
-given everything a name of its own, or was told to stop it.
+given everything a name of its own, or was ordered to stop it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from leasehold.service.drivers.qemu.steps import kill_all, remove_files, save_me
 from leasehold.service.drivers.qemu.tasks import gathered, uninterrupted
 
 LISTENS_WITHIN_S = 5.0
-"""The other site is told right after this one; if it is late, it finds a parcel."""
+"""The other site receives its order right after this one; if it is late, it finds a parcel."""
 
 _POLL_S = 0.02
 _SLOWEST_POLL_S = 2.0

@@ -2,7 +2,7 @@
 
 A process is identified by the lock that it holds. It inherits the lock from its starter, before it becomes
 QEMU, and the kernel releases the lock when the process is dead, whatever has killed it. So whether a machine
-runs can be told at any moment, even if its starter was killed before it could write anything down; and no
+runs can be determined at any moment, even if its starter was killed before it could record anything; and no
 other process with the same number is ever taken for it.
 """
 

@@ -208,7 +208,7 @@ async def qmp_connection(path: Path, is_alive: IsAlive) -> AsyncIterator[QmpConn
 class GuestAgent:
     """One conversation with the agent of one guest.
 
-    Everything that is said here may be said again: `run_once` runs a command the first time only, so that it
+    Every command here may be sent again: `run_once` runs a command the first time only, so that it
     does not matter which part of a conversation was lost when the machine was saved or moved.
     """
 
@@ -254,7 +254,7 @@ class GuestAgent:
             by_signal = whole_in(answer.get("signal", 0), 0, _LAST_SIGNAL)
             status = None if by_signal is None else 128 + by_signal
         if status is None:
-            raise MachineFailed("its guest agent told an exit status that no command can have")
+            raise MachineFailed("its guest agent reported an exit status that no command can have")
         return status
 
     async def set_time(self, now_ms: int) -> None:

@@ -119,7 +119,7 @@ async def _has_command_ended(site: QemuSite, instance: QemuInstance, number: int
     """Ask whether the command has ended, and record its exit status."""
     job = instance.progress[number].job
     if job is not None:
-        with suppress(Refused):  # it has told that before a crash, or was restarted
+        with suppress(Refused):  # it reported that before a crash, or was restarted
             status = await agent.exit_status(job)
             if status is not None:
                 await site.progress(instance, number, exit_status=status)

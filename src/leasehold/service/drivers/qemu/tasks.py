@@ -37,7 +37,7 @@ async def unless(failure: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, An
 
 
 async def uninterrupted(work: Callable[..., Result], *arguments: object) -> Result:
-    """Do something in a thread, and wait for its end even when cancelled: it never goes on unobserved."""
+    """Run a function in a thread, and wait for its end even when cancelled: it never runs unobserved."""
     return await shielded(asyncio.ensure_future(asyncio.to_thread(work, *arguments)))
 
 

@@ -25,7 +25,7 @@ class DesiredInstance(Instance):
     """An instance with a desired state.
 
     ``other_site``  where its machines come from, or go to
-    ``from_site``   where they came from, or will, also when they go on; empty where they are created here
+    ``from_site``   the site that they came or will come from, kept when they move on; empty if created here
     """
 
     desired: Desired = Desired.UP

@@ -56,7 +56,7 @@ class ReconciledDriver:
         return await asyncio.to_thread(self._reconciler.console, lease_id)
 
     async def close(self) -> None:
-        """Close; the machines go on."""
+        """Close; the machines keep running."""
         await asyncio.to_thread(self._reconciler.close)
 
 

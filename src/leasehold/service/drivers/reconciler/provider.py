@@ -51,7 +51,7 @@ class MachineState(StrEnum):
 
 
 class Seen(NamedTuple):
-    """What is seen of one machine, before it is said whose it is."""
+    """An observation of one machine, before it is assigned to an instance."""
 
     state: MachineState
     detail: str = ""
@@ -147,7 +147,7 @@ class Provider(ABC):
         return ""
 
     def close(self) -> None:  # noqa: B027 - for those that have something to close
-        """Close connections; the machines go on."""
+        """Close connections; the machines keep running."""
 
 
 # observed state

@@ -224,7 +224,7 @@ def _is_exclusive(fields: Mapping[str, Any]) -> bool:
 
 
 def _cpus_by_node(fields: Mapping[str, Any]) -> dict[str, int]:
-    """Read what a job has on each node; where that is not told node by node, each has as much."""
+    """Read what a job has on each node; without details by node, each has the same share."""
     names = node_names(fields.get("nodes") or "")
     resources = fields.get("job_resources") or {}
     detail = resources.get("nodes")

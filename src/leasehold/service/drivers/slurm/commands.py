@@ -57,7 +57,7 @@ class Step(StrEnum):
     """One thing to be done to a job.
 
     SUSPEND  stop its processes, and let its CPUs be given away
-    RESUME   let its processes go on, also where other jobs have its CPUs meanwhile
+    RESUME   continue its processes, even if other jobs have its CPUs meanwhile
     HOLD     keep a pending job from starting
     RELEASE  let a held job wait for its nodes
     REQUEUE  end it, and put it back into the queue, where it is held

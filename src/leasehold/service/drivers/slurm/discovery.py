@@ -151,14 +151,14 @@ _CLOSED = {
     "is about to be restarted": {"REBOOT_ISSUED", "REBOOT_REQUESTED"},
     "is powered down": {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"},
     "is not there yet": {"FUTURE"},
-    "has not told its state yet": {"UNKNOWN"},
+    "has not reported its state yet": {"UNKNOWN"},
 }
-"""Flags of a node on which nothing new starts, while what runs there goes on."""
+"""Flags of a node on which nothing new starts, while running jobs continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
-    """Why nothing can run on a node now, and which fault that is for what ran there; None: it goes on."""
+    """Why nothing new can run on a node now, and the fault for jobs that ran there; None: they continue."""
 
     text: str
     fault: Fault | None = None

@@ -100,7 +100,7 @@ class SlurmDriver:
         return await self._in_turn(lambda: self._native_queue().of(self._reconciler.native_jobs()))
 
     async def close(self) -> None:
-        """Close; the jobs go on."""
+        """Close; the jobs keep running."""
         await self._in_turn(self._store.close)
         self._thread.shutdown()
 

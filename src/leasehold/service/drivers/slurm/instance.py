@@ -206,9 +206,9 @@ SETTLING_S = 4
 def is_settled(job: Job, now_ms: int) -> bool:
     """Whether a job has had the time to be suspended or resumed on all of its nodes.
 
-    Slurm answers at once, and its nodes take two seconds to stop all processes. Where a job is to go on and to stop
-    again meanwhile, they may get to it in another order: it then "runs" with its processes stopped for ever, or the
-    other way round.
+    Slurm answers at once, and its nodes take two seconds to stop all processes. If a job is resumed and
+    suspended again meanwhile, they may process that in another order: it then "runs" with its processes stopped
+    forever, or the other way round.
     """
     return abs(now_ms // _MS - job.switched_s) >= SETTLING_S
 

@@ -158,7 +158,7 @@ def _modified(path: Path) -> float:
 def _remove(paths: Sequence[Path]) -> None:
     """Remove directories in which a guest could write, and which may be deeper than Python can go.
 
-    All of the site waits for it: what cannot be done in time is left, and goes on the next time.
+    The whole site waits for it: what cannot be done in time is left for the next time.
     """
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(  # noqa: S603 - our own path

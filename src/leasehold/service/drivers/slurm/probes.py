@@ -131,14 +131,14 @@ def read_report(text: str) -> Report:
         raise BadReport(f"a probe has written something else: {repr(lines[0][:60]) if lines else 'nothing'}")
     if lines[-1] != ENDS:
         raise BadReport(f"a probe was cut off after {len(lines)} lines")
-    told: dict[str, list[str]] = {"mhz": [], "disk": [], "package": [], "module": []}
+    rows: dict[str, list[str]] = {"mhz": [], "disk": [], "package": [], "module": []}
     for line in lines[1:-1]:
         word, _, rest = line.partition(" ")
-        if word not in told:
+        if word not in rows:
             raise BadReport(f"a probe has written something else: {line[:60]!r}")
-        told[word].append(rest)
-    disk, (mhz,) = _numbers(told["disk"], "disk", 2), _numbers(told["mhz"], "mhz", 1)
-    software = frozenset(map(_package, told["package"])) | frozenset(read_avail(told["module"]))
+        rows[word].append(rest)
+    disk, (mhz,) = _numbers(rows["disk"], "disk", 2), _numbers(rows["mhz"], "mhz", 1)
+    software = frozenset(map(_package, rows["package"])) | frozenset(read_avail(rows["module"]))
     return Report(software, mhz, disk[0], min(disk))
 
 

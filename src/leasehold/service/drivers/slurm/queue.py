@@ -22,7 +22,7 @@ class CpuMap:
                 self._taken.update(job.cpus_by_node)
 
     def has_room_for(self, job: Job) -> bool:
-        """Whether a suspended job can go on where it is, and share no CPU."""
+        """Whether a suspended job can resume on its nodes without sharing a CPU."""
         return all(
             node in self._nodes and self._taken[node] + cpus <= self._nodes[node].cpus
             for node, cpus in job.cpus_by_node.items()
@@ -35,7 +35,7 @@ class CpuMap:
     def nodes_to_avoid(self, suspended: Sequence[Job], vms: int, cpus_per_vm: int) -> list[str]:
         """List the nodes on which suspended jobs lie, if so many VMs can do without them now; else none.
 
-        A suspended job can go on nowhere else, and a new one can start anywhere.
+        A suspended job can resume only on its own nodes, and a new one can start anywhere.
         """
         wanted = {node for job in suspended for node in job.cpus_by_node}
         others = [node for node in self._nodes.values() if node.takes_jobs and node.name not in wanted]

@@ -178,7 +178,7 @@ class JobReconciler:
         job = seen.find(instance)
         if job is None or job.state is not JobState.SUSPENDED or seen.cpu_map().has_room_for(job):
             return None
-        return Problem(f"the job of lease {instance.lease_id} cannot go on yet: {NO_ROOM}", full=True)
+        return Problem(f"the job of lease {instance.lease_id} cannot resume yet: {NO_ROOM}", full=True)
 
     def _memory_problem(self) -> Problem | None:
         """Where memory is consumable, a job that asks for none may get all of a node's."""
@@ -206,7 +206,7 @@ class JobReconciler:
             problem = Problem(str(refused), again=refused.again)
         except SlurmUnavailable:
             raise
-        except KeyError:  # also of a directory service that is away for a while, so it may be told again
+        except KeyError:  # also if a directory service is away for a while, so the order may be sent again
             problem = Problem(f"the Unix user {instance.user} of its job is not known any more")
         except OSError as error:
             problem = Problem(f"the folder of its job cannot be made: {error}")
