@@ -11,7 +11,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "agreements.
 TEXT = PAGE.read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^```toml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 TABLES = " ".join(re.findall(r"^\| (.*)$", TEXT, re.MULTILINE))
-NAMED = set(re.findall(r"`(\w+)`", TABLES + TEXT.split("## How much")[1]))
+NAMED = set(re.findall(r"`(\w+)`", TABLES + TEXT.split("## Kinds of limits")[1]))
 
 
 @pytest.mark.parametrize("table", ["agreement", "domain", "sharing"])
