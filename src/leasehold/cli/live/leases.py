@@ -254,6 +254,7 @@ def account(lease: Lease, at: datetime) -> Iterator[str]:
 
 def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "name", lease.name
+    yield "project", lease.project
     yield "type", f"{lease.type}, local at {lease.home}" if lease.local else lease.type
     yield "consumer", f"{lease.consumer}, group {lease.group}" if lease.group else lease.consumer
     vms, memory = ("1 VM", "") if lease.vms == 1 else (f"{lease.vms} VMs", " each")

@@ -22,7 +22,7 @@ from leasehold.protocol.fields import Number, moment_at, planned, read_duration,
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.openapi import headers, refuses
-from leasehold.service.api.paging import cursor_at, link_next, place_of
+from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import show_coallocation_explanation
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
@@ -85,9 +85,7 @@ def list_coallocations(
     """List the co-allocations of which at least one component may be seen, newest first."""
     which = LeaseFilter(visible=visible(call.principal, Permission.LEASE_SEE))
     rows = call.federation.store.coallocations(which, query.limit + 1, before_id=place_of(query.cursor))
-    page = rows[: query.limit]
-    cursor = cursor_at(page[-1].coallocation.id) if len(rows) > len(page) else None
-    link_next(request, response, cursor)
+    page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.coallocation.id), request, response)
     return CoAllocationPage(coallocations=tuple(show_coallocation(row) for row in page), next=cursor)
 
 

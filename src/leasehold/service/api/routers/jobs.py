@@ -30,7 +30,7 @@ from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, needs
 from leasehold.service.api.openapi import headers, refuses
-from leasehold.service.api.paging import cursor_at, link_next, place_of
+from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
 from leasehold.service.api.xml_body import DECLARED, JobRoute
@@ -98,9 +98,7 @@ async def list_jobs(
         open=query.open,
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
-    page = found[: query.limit]
-    cursor = cursor_at(page[-1][0].record.id) if len(found) > len(page) else None
-    link_next(request, response, cursor)
+    page, cursor = cut_page(found, query.limit, lambda one: cursor_at(one[0].record.id), request, response)
     return JobPage(jobs=tuple(show_job(*one) for one in page), next=cursor)
 
 

@@ -18,7 +18,7 @@ from leasehold.protocol.leases import ExtensionSpec, Lease, LeaseFilter, LeasePa
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import headers, refuses
-from leasehold.service.api.paging import cursor_at, link_next, place_of
+from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.views import leases_named, show_entry, show_explanation, show_lease
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
 from leasehold.service.auth.principal import Principal
@@ -95,9 +95,7 @@ async def list_leases(
     rows = await run_in_threadpool(call.federation.store.leases, which, query.limit + 1, before_id=before_id)
     if query.site and not rows:
         await call.federation.sites.check_name(query.site)
-    page = rows[: query.limit]
-    cursor = cursor_at(page[-1].lease.id) if len(rows) > len(page) else None
-    link_next(request, response, cursor)
+    page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.lease.id), request, response)
     return LeasePage(leases=tuple(show_lease(row) for row in page), next=cursor)
 
 
@@ -141,9 +139,7 @@ def show_journal(
     _visible_lease(call, lease_id)
     after_seq = place_of(query.cursor) or 0
     rows = call.federation.store.journal(after_seq, query.limit + 1, lease_id=lease_id)
-    page = rows[: query.limit]
-    cursor = cursor_at(page[-1].seq) if len(rows) > len(page) else None
-    link_next(request, response, cursor)
+    page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.seq), request, response)
     may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
     return JournalPage(entries=tuple(show_entry(row, may_see) for row in page), next=cursor)
 

@@ -9,7 +9,7 @@ from leasehold.matching.verdict import FITS
 from leasehold.protocol.fields import moment_at, planned
 from leasehold.protocol.nodes import Node, NodeFilter, NodePage
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
-from leasehold.service.api.paging import cursor_after, link_next, name_after
+from leasehold.service.api.paging import cursor_after, cut_page, name_after
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.store.rows import NodeRow
 
@@ -24,9 +24,7 @@ async def list_nodes(
     """List the nodes that jobs run on, by name, as they were last seen."""
     needed, after = tuple(software(text) for text in query.software), name_after(query.cursor)
     found = await call.federation.jobs.nodes(after, query.limit + 1, query.site, lambda row: _has(row, needed))
-    page = found[: query.limit]
-    cursor = cursor_after(page[-1].name) if len(found) > len(page) else None
-    link_next(request, response, cursor)
+    page, cursor = cut_page(found, query.limit, lambda row: cursor_after(row.name), request, response)
     return NodePage(nodes=tuple(show_node(row, brief=query.brief) for row in page), next=cursor)
 
 

@@ -39,7 +39,7 @@ def read_name(text: str, site: str) -> Name | None:
 
 
 def names_of(site: str, instance: MachineInstance) -> list[Name]:
-    """Name all machines of a instance."""
+    """Name all machines of an instance."""
     return [Name(site, instance.key, number) for number in range(instance.vms)]
 
 
