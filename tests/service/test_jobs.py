@@ -86,7 +86,7 @@ def waiting(**said: Any) -> SubmitJob:
 
 def test_a_job_runs_where_a_node_was_found_and_its_output_comes_back(sites: Sites) -> None:
     async def play(fed: Federation) -> None:
-        row, is_new = await fed.jobs.submit(job("python3 >= 3.11", command=("hello", "world"), name="wave"))
+        (row, _), is_new = await fed.jobs.submit(job("python3 >= 3.11", command=("hello", "world"), name="wave"))
         assert (row.record.id, is_new) == (1, True)
         await until(fed, sites.is_over)
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "hello world", is_whole=True)
@@ -112,7 +112,7 @@ def test_who_asks_for_what_is_not_there_hears_so(sites: Sites) -> None:
             await fed.jobs.cancel(7)
         await fed.jobs.submit(waiting())
         assert await fed.jobs.result(1) is None
-        assert (await fed.jobs.cancel(1)).record.state == "cancelled"
+        assert (await fed.jobs.cancel(1))[0].record.state == "cancelled"
 
     sites.run(play)
 

@@ -22,7 +22,7 @@ from leasehold.service.engine.nodes import Kind, facts_of, first_of, node_of
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.filters import JobFilter
-from leasehold.service.store.rows import AttemptRow, ImageRow, JobRow, NodeRow
+from leasehold.service.store.rows import AttemptRow, ImageRow, NodeRow, StoredJob
 from leasehold.service.store.store import Store
 
 
@@ -168,21 +168,23 @@ class Jobs:
         self._store = store
         self._clock = clock
 
-    async def submit(self, command: SubmitJob) -> tuple[JobRow, bool]:
+    async def submit(self, command: SubmitJob) -> tuple[StoredJob, bool]:
         """Take a job in; True with it if it is new, False if it came before under the same key.
+
+        It is given as this decision left it, before its machines can have reported.
 
         Raises InvalidField, TooManyOpen, IdempotencyConflict.
         """
-        return cast("tuple[JobRow, bool]", await self._engine.do(command))
+        return cast("tuple[StoredJob, bool]", await self._engine.do(command))
 
-    async def cancel(self, job_id: int) -> JobRow:
+    async def cancel(self, job_id: int) -> StoredJob:
         """Take a job back; one that is over stays as it is. Raises NoSuchJob."""
-        return cast("JobRow", await self._engine.do(CancelJob(job_id)))
+        return cast("StoredJob", await self._engine.do(CancelJob(job_id)))
 
-    async def job(self, job_id: int) -> tuple[JobRow, list[AttemptRow]]:
+    async def job(self, job_id: int) -> StoredJob:
         """Look at one, with its attempts in their order; raises NoSuchJob."""
 
-        def read() -> tuple[JobRow, list[AttemptRow]]:
+        def read() -> StoredJob:
             row = self._store.job(job_id)
             if row is None:
                 raise NoSuchJob(job_id)
@@ -190,12 +192,10 @@ class Jobs:
 
         return await asyncio.to_thread(read)
 
-    async def jobs(
-        self, which: JobFilter, limit: int, before_id: int | None = None
-    ) -> list[tuple[JobRow, list[AttemptRow]]]:
+    async def jobs(self, which: JobFilter, limit: int, before_id: int | None = None) -> list[StoredJob]:
         """The newest jobs first, ``limit`` of them; ``before_id`` continues after a page."""
 
-        def read() -> list[tuple[JobRow, list[AttemptRow]]]:
+        def read() -> list[StoredJob]:
             rows = self._store.jobs(which, limit, before_id)
             attempts: dict[int, list[AttemptRow]] = {row.record.id: [] for row in rows}
             for attempt in self._store.attempts(list(attempts)):

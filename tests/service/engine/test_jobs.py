@@ -386,21 +386,32 @@ class TestWhatIsAsked:
     def test_a_job_that_is_cancelled_takes_its_leases_along(self, shop: Shop) -> None:
         shop.do(job(backup=Backup.HOT))
         shop.runs(1)
-        [row] = shop.do(CancelJob(1))
+        [(row, _)] = shop.do(CancelJob(1))
         assert (row.record.state, row.record.reason) == ("cancelled", "cancelled-by-user")
         assert [shop.lease(number).lease.state for number in (1, 2)] == ["cancelled", "cancelled"]
         assert shop.told("a") == ["start", "stop"]
-        [again] = shop.do(CancelJob(1))
+        [(again, _)] = shop.do(CancelJob(1))
         assert again == row
+
+    def test_the_answer_has_the_attempts_of_the_decision(self, shop: Shop) -> None:
+        [((row, attempts), _)] = shop.do(job(backup=Backup.HOT))
+        assert row.record.state == "starting"
+        assert [(one.attempt.number, one.lease_id) for one in attempts] == [(1, 1), (2, 2)]
+        shop.runs(1)
+        shop.ends()
+        shop.fetched()
+        [(row, attempts)] = shop.do(CancelJob(1))
+        assert (row.record.state, len(attempts)) == ("completed", 2)
+        assert attempts == shop.store.attempts([1])
 
     def test_the_same_key_gets_the_same_job(self, shop: Shop) -> None:
         asked = job(key="k", request_hash="h")
-        [(first, new), (again, old)] = shop.do(asked, asked)
+        [((first, _), new), ((again, _), old)] = shop.do(asked, asked)
         assert (first.record.id, new, again.record.id, old) == (1, True, 1, False)
         shop.ends()
         shop.fetched()
         shop.restart()
-        [(again, old)] = shop.do(asked)
+        [((again, _), old)] = shop.do(asked)
         assert (again.record.state, old, shop.store.highest_job_id()) == ("completed", False, 1)
         assert isinstance(shop.ask(replace(asked, request_hash="other")), IdempotencyConflict)
 
@@ -435,7 +446,7 @@ class TestWhatIsAsked:
         shop.ends()
         shop.fetched()
         shop.restart()
-        [(row, _)] = shop.do(job())
+        [((row, _), _)] = shop.do(job())
         assert row.record.id == 2
 
     def test_each_line_of_its_journal_has_its_number(self, shop: Shop) -> None:

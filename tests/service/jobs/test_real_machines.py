@@ -135,8 +135,8 @@ def test_a_job_runs_on_a_node_that_has_what_it_needs_and_in_a_machine_where_none
     async def story() -> None:
         async with hybrid(folder, cluster) as federation:
             await until_seen(federation)
-            there, _ = await federation.jobs.submit(asked("sh", "-c", "echo on a node", needs="coreutils"))
-            nowhere, _ = await federation.jobs.submit(
+            (there, _), _ = await federation.jobs.submit(asked("sh", "-c", "echo on a node", needs="coreutils"))
+            (nowhere, _), _ = await federation.jobs.submit(
                 asked("sh", "-c", f"command -v {missing} && echo in a machine", needs=missing)
             )
             on_node = await result_of(federation, there.record.id)
@@ -158,7 +158,7 @@ def test_the_result_of_a_job_arrives_once_whose_node_is_killed(cluster: SlurmClu
         async with hybrid(folder, cluster) as federation:
             await until_seen(federation)
             command = ("sh", "-c", "sleep 8; echo done on $SLURMD_NODENAME")
-            job, _ = await federation.jobs.submit(asked(*command, backup=Backup.COLD))
+            (job, _), _ = await federation.jobs.submit(asked(*command, backup=Backup.COLD))
             await until(federation, job.record.id, lambda _, made: bool(made) and made[0].attempt.state == "running")
             _, [first] = await federation.jobs.job(job.record.id)
             [node] = first.attempt.nodes

@@ -181,7 +181,7 @@ class CommandHandler:
                 return self._submit_job(command, now_ms)
             case CancelJob(job_id):
                 self._jobs.take_in(command, now_ms)
-                return Handled(answer=lambda: self._jobs.kept.row(job_id))
+                return Handled(answer=lambda: self._jobs.kept.stored(job_id))
             case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
                 self._jobs.take_in(command, now_ms)
                 return Handled()
@@ -253,11 +253,11 @@ class CommandHandler:
     def _submit_job(self, command: SubmitJob, now_ms: int) -> Handled:
         before = self._keys.find(command)
         if before is not None:
-            return self._repeated(lambda: self._jobs.kept.row(before))
+            return self._repeated(lambda: self._jobs.kept.stored(before))
         request = self._jobs.submit(command, now_ms)
         self._keys.keep(command, request.id, now_ms)
         self._unit.after_commit(self._telemetry.accepted)
-        return Handled(answer=lambda: (self._jobs.kept.row(request.id), True))
+        return Handled(answer=lambda: (self._jobs.kept.stored(request.id), True))
 
     def _repeated(self, row: Answer) -> Handled:
         self._unit.after_commit(self._telemetry.repeated)

@@ -1,6 +1,6 @@
 """The jobs and attempts of one engine as the store keeps them: which lease is which attempt."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.mapping import Values
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import ATTEMPTS, JOBS, AttemptRow, CommandEnd, JobRow, OutputRow
+from leasehold.service.store.rows import ATTEMPTS, JOBS, AttemptRow, CommandEnd, JobRow, OutputRow, StoredJob
 
 MAX_FENCED = 10_000
 """So many leases of jobs that are over are remembered, whose commands may still end."""
@@ -80,7 +80,7 @@ class JobRepository:
         self.last_id = store.highest_job_id()
         rows = store.open_jobs()
         self._written: dict[int, Values] = {row.record.id: JOBS.values(row) for row in rows}
-        self._written_attempts: dict[_Key, Values] = {}
+        self._written_attempts: defaultdict[int, dict[int, Values]] = defaultdict(dict)
         self._by_lease: dict[int, Try] = {}
         self._lease_of: dict[_Key, int] = {}
         self._ends: dict[_Key, CommandEnd] = {}
@@ -95,7 +95,7 @@ class JobRepository:
             self._know(kept, Try(record, kept.attempt))
 
     def _know(self, row: AttemptRow, tried: Try) -> None:
-        self._written_attempts[tried.key] = ATTEMPTS.values(row)
+        self._written_attempts[row.job_id][row.attempt.number] = ATTEMPTS.values(row)
         if row.lease_id is not None:
             self.tie(tried, row.lease_id)
         if row.end is not None:
@@ -110,6 +110,14 @@ class JobRepository:
         if row is None:
             raise NoSuchJob(job_id)
         return row
+
+    def stored(self, job_id: int) -> StoredJob:
+        """A job as it is, with its attempts in their order; raises NoSuchJob."""
+        row = self.row(job_id)
+        if job_id not in self._written:
+            return row, self._store.attempts([job_id])
+        written = self._written_attempts.get(job_id, {})
+        return row, [ATTEMPTS.record(written[number]) for number in sorted(written)]
 
     def consumers(self) -> Iterator[str]:
         """Give the consumer of each job that was open at the start."""
@@ -163,22 +171,23 @@ class JobRepository:
     def _follow_attempt(self, tried: Try) -> None:
         row = AttemptRow(tried.record.id, tried.attempt, tried.attempt.site, self.lease_of(tried), self.end_of(tried))
         values = ATTEMPTS.values(row)
-        if self._written_attempts.get(tried.key) != values:
-            self._written_attempts[tried.key] = values
+        job_id, number = tried.key
+        written = self._written_attempts[job_id]
+        if written.get(number) != values:
+            written[number] = values
             self._unit.put(ATTEMPTS, ATTEMPTS.record(values))
-            if tried.record.id not in self._written:
-                self._unit.after_commit(partial(self._written_attempts.pop, tried.key, None))
+            if job_id not in self._written:
+                self._unit.after_commit(partial(self._written_attempts.pop, job_id, None))
 
     def _forget(self, job_id: int) -> None:
         """A job is over, and found in the store; of its attempts only fenced ones may still say something."""
         if self._written.pop(job_id, None) is None:
             return
-        for key in [key for key in self._written_attempts if key[0] == job_id]:
-            del self._written_attempts[key]
-            lease_id = self._lease_of.pop(key, None)
+        for number in self._written_attempts.pop(job_id, ()):
+            lease_id = self._lease_of.pop((job_id, number), None)
             if lease_id is not None and self._by_lease[lease_id].attempt.state is not AttemptState.FENCED:
                 del self._by_lease[lease_id]
-                self._ends.pop(key, None)
+                self._ends.pop((job_id, number), None)
             elif lease_id is not None:
                 self._late.append(lease_id)
         while len(self._late) > MAX_FENCED:

@@ -261,6 +261,10 @@ class AttemptRow(EqualAsWritten):
     end: CommandEnd | None = None
 
 
+StoredJob = tuple[JobRow, list[AttemptRow]]
+"""A job with its attempts, in their order."""
+
+
 @dataclass(slots=True)
 class OutputRow:
     """What the command of an attempt wrote."""

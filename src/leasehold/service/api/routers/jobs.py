@@ -40,15 +40,13 @@ from leasehold.service.commands import SubmitJob
 from leasehold.service.errors import NoResult, NoSuchJob
 from leasehold.service.jobs import Chosen, Prospect
 from leasehold.service.store import filters
-from leasehold.service.store.rows import AttemptRow, JobRow
+from leasehold.service.store.rows import AttemptRow, JobRow, StoredJob
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JobRoute)
 
 LOCATION = headers({"Location": "Where the job can be seen."})
 
 # A number in a path is one by its form here: so it is known that nothing but POST is for /v1/jobs/explain.
-
-Stored = tuple[JobRow, list[AttemptRow]]
 
 
 @router.post(
@@ -70,10 +68,11 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
     XML is accepted too, as `application/xml` with the names of JSDL. The response comes once the job is stored
     durably: whatever happens then, it runs to its end and has one result.
     """
-    row, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
-    response.headers["Location"] = f"{router.prefix}/{row.record.id}"
+    found, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
+    job = show_job(*found)
+    response.headers["Location"] = f"{router.prefix}/{job.id}"
     response.status_code = 201 if new else 200
-    return show_job(*await call.federation.jobs.job(row.record.id))
+    return job
 
 
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
@@ -115,8 +114,7 @@ async def cancel_job(call: Authorized, job_id: Number) -> Job:
     """Cancel a job with all of its attempts. One that is over stays unchanged."""
     found = await _visible_job(call, job_id)
     require(call.principal, Permission.JOB_CANCEL, Target.job(*found))
-    await call.federation.jobs.cancel(job_id)
-    return show_job(*await call.federation.jobs.job(job_id))
+    return show_job(*await call.federation.jobs.cancel(job_id))
 
 
 @router.get(
@@ -134,7 +132,7 @@ async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
     return show_result(result)
 
 
-async def _visible_job(call: Call, job_id: int) -> Stored:
+async def _visible_job(call: Call, job_id: int) -> StoredJob:
     """Return a job that the caller may see. Raises NoSuchJob for any other."""
     found = await call.federation.jobs.job(job_id)
     if not allowed(call.principal, Permission.JOB_SEE, Target.job(*found)):
