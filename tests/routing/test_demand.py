@@ -4,7 +4,8 @@ import json
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from tests.searching import examples
 
 from leasehold.routing import demand
-from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, STILL, WEEK_MS, LocalDemand, Tail, peak_vms
+from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, WEEK_MS, LocalDemand, Tail
 
 SLOTS = 40
+STILL = 1 << 62
 Held = tuple[int, int, int]
 
 leases = st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 300_000), st.integers(1, 60)), max_size=25).map(
@@ -32,6 +34,19 @@ def watched(table: LocalDemand, history: list[Held], until_ms: int) -> LocalDema
             (table.began if begins_here else table.ended)(number, value, at_ms)
     table.settle(until_ms)
     return table
+
+
+def peak_vms(starts: Iterable[Held]) -> int:
+    """Give the most VMs that these leases (start, end, VMs), in order of their starts, held at the same time."""
+    held = peak = 0
+    ends: list[tuple[int, int]] = []
+    for start_ms, end_ms, vms in starts:
+        while ends and ends[0][0] <= start_ms:
+            held -= heappop(ends)[1]
+        held += vms
+        peak = max(peak, held)
+        heappush(ends, (end_ms, vms))
+    return peak
 
 
 @given(leases)
@@ -161,7 +176,8 @@ def test_memory_does_not_grow_with_the_number_of_leases() -> None:
     table = LocalDemand(SLOTS)
     for number in range(20_000):
         table.began(number, 1, number)  # nobody ever ends
-    assert len(table._recent) <= demand.MOST_STARTS
+    assert len(table._starts_ms) <= demand.MOST_STARTS
+    assert len(table._changes) <= demand.MOST_STARTS
     assert len(table._place) <= demand.MOST_STARTS
 
 

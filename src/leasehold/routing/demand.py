@@ -20,7 +20,6 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
-from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any
 
@@ -47,23 +46,11 @@ PROBES_PER_HORIZON = 4
 PROBES_PER_SCALE = 8
 MOST_STARTS = 4_096
 MOST_PROBES_AT_ONCE = 256
+_FEW_STARTS = 64
+"""So many may be kept that no probe sees any more."""
 
-Start = tuple[int, int, int]
-"""A local lease that started: when, when it ended (or `STILL`), and its VMs."""
-STILL = 1 << 62
-
-
-def peak_vms(starts: Iterable[Start]) -> int:
-    """Give the most VMs that these leases, in order of their starts, held at the same time."""
-    held = peak = 0
-    ends: list[tuple[int, int]] = []
-    for start_ms, end_ms, vms in starts:
-        while ends and ends[0][0] <= start_ms:
-            held -= heappop(ends)[1]
-        held += vms
-        peak = max(peak, held)
-        heappush(ends, (end_ms, vms))
-    return peak
+Change = tuple[int, int, int]
+"""When a local lease began to hold VMs (above 0) or stopped (below 0), how many, and which start it is about."""
 
 
 class Tail:
@@ -93,7 +80,7 @@ class DemandOutlook:
     ``is_learnt``   whether enough was seen for that to mean something
     """
 
-    __slots__ = ("_age", "_table", "_tails", "is_learnt", "scale_ms")
+    __slots__ = ("_age", "_table", "_tails", "scale_ms")
 
     def __init__(self, table: "LocalDemand", age: int) -> None:
         """Look from a moment with this class of age."""
@@ -101,14 +88,19 @@ class DemandOutlook:
         self._age = age
         self._tails: dict[int, Tail] = {}
         self.scale_ms = table.scale_ms
-        self.is_learnt = table.is_learnt
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether enough was seen at this moment."""
+        return self._table.is_learnt
 
     def within(self, span_ms: float) -> Tail:
         """Give the distribution for the horizon nearest to a span."""
         index = bisect_left(_MIDDLES_MS, span_ms)
-        if index not in self._tails:
-            self._tails[index] = self._table.tail(index, self._age)
-        return self._tails[index]
+        known = self._tails.get(index)
+        if known is None:
+            known = self._tails[index] = self._table.tail(index, self._age)
+        return known
 
 
 class LocalDemand:
@@ -124,8 +116,9 @@ class LocalDemand:
         self._held_weight = float(FIRST_SCALE_WEIGHT)
         self._held_ms = self._held_weight * FIRST_SCALE_MS
         self._last_start_ms: int | None = None
-        self._recent: list[Start] = []
-        self._place: dict[int, int] = {}
+        self._starts_ms: list[int] = []
+        self._changes: list[Change] = []
+        self._place: dict[int, tuple[int, int]] = {}
         self._forgotten = 0
         self._probes = [deque[tuple[int, int]]() for _ in HORIZONS_MS]
         self._next_ms = [start_ms for _ in HORIZONS_MS]
@@ -147,22 +140,32 @@ class LocalDemand:
     def began(self, lease_id: int, vms: int, now_ms: int) -> None:
         """A local lease holds VMs from now on."""
         self.advance(now_ms)
-        self._place[lease_id] = self._forgotten + len(self._recent)
-        self._recent.append((now_ms, STILL, vms))
-        if len(self._recent) > MOST_STARTS:
+        place = self._forgotten + len(self._starts_ms)
+        self._place[lease_id] = place, vms
+        self._starts_ms.append(now_ms)
+        self._changes.append((now_ms, vms, place))
+        if len(self._starts_ms) > MOST_STARTS:
             self._forget(MOST_STARTS // 2)
         self._last_start_ms = now_ms
 
     def ended(self, lease_id: int, held_ms: int, now_ms: int) -> None:
         """It holds them no more, after so long."""
         self.advance(now_ms)
-        place = self._place.pop(lease_id, self._forgotten - 1) - self._forgotten
-        if place >= 0:
-            start_ms, _, vms = self._recent[place]
-            self._recent[place] = (start_ms, now_ms, vms)
+        known = self._place.pop(lease_id, None)
+        if known is not None:
+            self._note_end(*known, now_ms)
         weight = self._weight(now_ms)
         self._held_ms += weight * held_ms
         self._held_weight += weight
+        self._is_rescaled = True
+
+    def _note_end(self, place: int, vms: int, now_ms: int) -> None:
+        """Note that a lease freed its VMs: of an instant, before any other lease begins to hold some."""
+        changes = self._changes
+        at = len(changes)
+        while at and changes[at - 1][0] == now_ms and changes[at - 1][1] > 0 and changes[at - 1][2] != place:
+            at -= 1
+        changes.insert(at, (now_ms, -vms, place))
 
     def advance(self, now_ms: int) -> None:
         """Let time pass: when a probe is due, make it, and see which are over."""
@@ -173,12 +176,19 @@ class LocalDemand:
     def settle(self, now_ms: int) -> None:
         """Make the probes that are due, and count all whose horizon is over."""
         self._seen_ms = now_ms
-        self._watch()
+        if self._is_rescaled:
+            self._watch()
         for index in self._watched:
-            self._advance_one(index, now_ms)
-        self._due_ms = min(self._next_ms[index] for index in self._watched)
-        if len(self._recent) > 2 * self._needed(now_ms) + 64:
-            self._forget(len(self._recent) - self._needed(now_ms))
+            if self._next_ms[index] <= now_ms:
+                self._probe(index, now_ms)
+            probes = self._probes[index]
+            while probes and probes[0][0] + HORIZONS_MS[index] <= now_ms:
+                self._count(index, *probes.popleft())
+        self._due_ms = min(self._next_ms[self._watched.start : self._watched.stop])
+        if len(self._starts_ms) > _FEW_STARTS:
+            needed = self._needed(now_ms)
+            if len(self._starts_ms) > 2 * needed + _FEW_STARTS:
+                self._forget(len(self._starts_ms) - needed)
 
     def outlook(self, now_ms: int) -> DemandOutlook:
         """Say what is to be expected now."""
@@ -194,25 +204,43 @@ class LocalDemand:
         last = bisect_left(HORIZONS_MS, scale_ms * LONGEST)
         self._watched = range(min(first, len(HORIZONS_MS) - 1), min(last + 1, len(HORIZONS_MS)))
         self._apart_ms = max(1, round(scale_ms / PROBES_PER_SCALE))
+        self._is_rescaled = False
 
-    def _advance_one(self, index: int, now_ms: int) -> None:
-        horizon_ms, probes = HORIZONS_MS[index], self._probes[index]
-        apart_ms = max(horizon_ms // PROBES_PER_HORIZON, self._apart_ms)
+    def _probe(self, index: int, now_ms: int) -> None:
+        """Make the probes of one horizon that are due."""
+        probes = self._probes[index]
+        apart_ms = max(HORIZONS_MS[index] // PROBES_PER_HORIZON, self._apart_ms)
         next_ms = max(self._next_ms[index], now_ms - MOST_PROBES_AT_ONCE * apart_ms)
+        last_start_ms = self._last_start_ms
         while next_ms <= now_ms:
-            probes.append((next_ms, self._age(next_ms)))
+            age = NO_AGE if last_start_ms is None else bisect_right(AGES_MS, next_ms - last_start_ms)
+            probes.append((next_ms, age))
             next_ms += apart_ms
         self._next_ms[index] = next_ms
-        while probes and probes[0][0] + horizon_ms <= now_ms:
-            self._count(index, *probes.popleft())
 
     def _count(self, index: int, probe_ms: int, age: int) -> None:
+        """Count the peak that a probe has seen."""
         end_ms = probe_ms + HORIZONS_MS[index]
-        first, last = self._from(probe_ms), self._from(end_ms)
-        peak = peak_vms(self._recent[first:last])
-        level, weight = self._level_of[min(peak, self.slots)], self._weight(end_ms)
-        self._counts[index][age].add(level, weight)
-        self._counts[index][EVERY_AGE].add(level, weight)
+        peak, weight = self._peak_vms(probe_ms, end_ms), self._weight(end_ms)
+        level = self._level_of[peak if peak < self.slots else self.slots]
+        for counts in (self._counts[index][age], self._counts[index][EVERY_AGE]):
+            counts.histogram[level] += weight
+            counts.weight += weight
+
+    def _peak_vms(self, from_ms: int, until_ms: int) -> int:
+        """The most VMs that leases which started in this time held at the same time."""
+        starts_ms, changes = self._starts_ms, self._changes
+        first = bisect_left(starts_ms, from_ms)
+        if first == len(starts_ms) or starts_ms[first] >= until_ms:
+            return 0
+        first += self._forgotten
+        held = peak = 0
+        for _, vms, place in changes[bisect_left(changes, (from_ms,)) : bisect_left(changes, (until_ms,))]:
+            if place >= first:
+                held += vms
+                if held > peak:
+                    peak = held
+        return peak
 
     def _age(self, at_ms: int) -> int:
         """Class the time since the last start."""
@@ -226,25 +254,27 @@ class LocalDemand:
             faded = math.exp((self._weight_at_ms - at_ms) / WEEK_MS)
             self._weight_at_ms = at_ms
             self._held_ms, self._held_weight = self._held_ms * faded, self._held_weight * faded
+            self._is_rescaled = True
             for rows in self._counts:
                 for counts in rows:
                     counts.fade(faded)
         return math.exp((at_ms - self._weight_at_ms) / WEEK_MS)
 
-    def _from(self, at_ms: int) -> int:
-        """Find the first start at this time or later."""
-        return bisect_left(self._recent, (at_ms, 0, 0))
-
     def _needed(self, now_ms: int) -> int:
         """Count the starts that a probe may still see."""
-        oldest_ms = min((probes[0][0] for probes in self._probes if probes), default=now_ms)
-        return len(self._recent) - self._from(oldest_ms)
+        oldest_ms = now_ms
+        for probes in self._probes:
+            if probes and probes[0][0] < oldest_ms:
+                oldest_ms = probes[0][0]
+        return len(self._starts_ms) - bisect_left(self._starts_ms, oldest_ms)
 
     def _forget(self, starts: int) -> None:
         """Let go of the oldest starts."""
-        del self._recent[:starts]
+        del self._starts_ms[:starts]
         self._forgotten += starts
-        self._place = {lease_id: place for lease_id, place in self._place.items() if place >= self._forgotten}
+        oldest_ms = self._starts_ms[0] if self._starts_ms else self._seen_ms
+        del self._changes[: bisect_left(self._changes, (oldest_ms,))]
+        self._place = {lease_id: known for lease_id, known in self._place.items() if known[0] >= self._forgotten}
 
     # What is believed
 
@@ -260,10 +290,11 @@ class LocalDemand:
         return counts.tail
 
     def _believe(self, counts: "_Counts", pooled: "_Counts") -> Tail:
-        believed = []
-        for vms, own, of_all in zip((0, *self._levels), counts.at_least(), pooled.at_least(), strict=True):
-            share = (of_all + 1 / (1 + vms)) / (pooled.weight + 1)
-            believed.append((own + POOLED_PROBES * share) / (counts.weight + POOLED_PROBES))
+        of_all, weight = pooled.weight + 1, counts.weight + POOLED_PROBES
+        believed = [
+            (own + POOLED_PROBES * ((every + 1 / (1 + vms)) / of_all)) / weight
+            for vms, own, every in zip((0, *self._levels), counts.at_least(), pooled.at_least(), strict=True)
+        ]
         return Tail([believed[level] for level in self._level_of])
 
     # What outlives a restart
@@ -301,38 +332,33 @@ class LocalDemand:
 class _Counts:
     """Weights of the peaks that were seen, by level."""
 
-    __slots__ = ("_histogram", "seen_by", "tail", "weight")
+    __slots__ = ("histogram", "seen_by", "tail", "weight")
 
     def __init__(self, levels: int) -> None:
-        self._histogram = [0.0] * levels
+        self.histogram = [0.0] * levels
         self.weight = 0.0
         self.tail: Tail | None = None
         self.seen_by = 0.0
 
-    def add(self, level: int, weight: float) -> None:
-        """Count one peak."""
-        self._histogram[level] += weight
-        self.weight += weight
-
     def at_least(self) -> list[float]:
         """Give the weight of the peaks at each level or above."""
-        return list(accumulate(reversed(self._histogram)))[::-1]
+        return list(accumulate(reversed(self.histogram)))[::-1]
 
     def fade(self, factor: float) -> None:
         """Let everything weigh less."""
-        self._histogram = [factor * weight for weight in self._histogram]
+        self.histogram = [factor * weight for weight in self.histogram]
         self.weight *= factor
         self.tail = None
 
     def memory(self) -> list[tuple[int, float]]:
         """Give the weights of the levels that were seen."""
-        return [(level, weight) for level, weight in enumerate(self._histogram) if weight]
+        return [(level, weight) for level, weight in enumerate(self.histogram) if weight]
 
     def recall(self, weights: Iterable[tuple[int, float]]) -> None:
         """Take them up again."""
         for level, weight in weights:
-            self._histogram[level] = weight
-        self.weight = math.fsum(self._histogram)
+            self.histogram[level] = weight
+        self.weight = math.fsum(self.histogram)
 
 
 _MIDDLES_MS = tuple(round(horizon_ms * math.sqrt(2)) for horizon_ms in HORIZONS_MS[:-1])
