@@ -146,7 +146,10 @@ def test_the_report_begins_with_the_leading_policy_beside_the_best_published_one
     )
     assert "0.35 (0.35 to 0.35) in R2" in lesson
     assert "PAP-RTDP 0.90 (0.90 to 0.90) in R0" in lesson
-    assert "No other metric compared is worse there." in lesson
+    assert (
+        "In R2 and R0, no [other metric](#selective-in-every-setting) of selective is worse than that of RR." in lesson
+    )
+    assert "R0: published base point, Table 2 to the letter, durations in seconds on a machine of 200 MIPS." in lesson
     assert "](beyond-ratios.svg)" in picture
     assert "(full size: 100 of 48 hours)" in made
     assert "R2: 0.35 (0.35 to 0.35) of the VMs that RR preempts; none worse." in report
@@ -167,7 +170,7 @@ def test_metrics_that_are_worse_or_undecided_are_named() -> None:
     (line,) = summary(outcome)
     assert line == "R2: 0.35 (0.35 to 0.35) of the VMs that RR preempts; worse: AWRT, eq 24 (s)."
     report = markdown(page(outcome))
-    assert "Other metrics of selective there: R2: worse: AWRT, eq 24 (s)." in report
+    assert "Other metrics of selective in R2: R2: worse: AWRT, eq 24 (s)." in report
     assert "| selective | live | 0.35 (0.35 to 0.35), 1 worse |" in report
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from leasehold.experiments import pictures
 from leasehold.experiments.beyond.plan import plan
-from leasehold.experiments.pictures import Dot, Panel
+from leasehold.experiments.pictures import Dot, Panel, Ranking
 from leasehold.experiments.statistics import Interval
 
 PNG = b"\x89PNG"
@@ -17,7 +17,7 @@ def around(mean: float) -> Interval:
     return Interval(mean, mean - 0.1, mean + 0.1, 30)
 
 
-NOBODY = Interval(nan, nan, nan, 0)
+NOT_MEASURED = Interval(nan, nan, nan, 0)
 
 CURVES = pictures.curves(
     [
@@ -25,7 +25,7 @@ CURVES = pictures.curves(
             title,
             "requests a second",
             "VMs preempted",
-            {"RR": [(1.0, around(2)), (2.0, around(3))], "PAP": [(1.0, around(1)), (2.0, NOBODY)]},
+            {"RR": [(1.0, around(2)), (2.0, around(3))], "PAP": [(1.0, around(1)), (2.0, NOT_MEASURED)]},
         )
         for title in ("5a, R2", "5a, R0")
     ],
@@ -35,11 +35,14 @@ DOTS = [
     Dot("RR", "", around(1), around(1)),
     Dot("hasty", "patience", around(0.5), around(0.9)),
     Dot("calm", "patience", around(0.4), around(1.2)),
-    Dot("nobody", "", NOBODY, around(1)),
+    Dot("unmeasured", "", NOT_MEASURED, around(1)),
 ]
-TRADE_OFF = pictures.trade_off("R2", ("VMs, ratio", "AWRT, ratio"), DOTS, (0.4, 1.0))
+TRADE_OFF = pictures.trade_off("R2", ("VMs, ratio", "AWRT, ratio"), DOTS)
 INTERVALS = pictures.intervals(
-    ["R2", "KTH"], "VMs, ratio", [{"RR": around(1), "best": around(0.3)}, {"RR": around(1)}], [0.4, 0.6]
+    [
+        Ranking("R2", "VMs, ratio", {"RR": around(1), "best": around(0.3), "unmeasured": NOT_MEASURED}, reference=1.0),
+        Ranking("KTH", "VMs, ratio", {"RR": around(1)}, printed={"RR": 0.9}),
+    ]
 )
 
 
@@ -56,7 +59,7 @@ def test_says_what_it_shows(chart: pictures.AnyChart, words: tuple[str, ...], tm
     drawn = svg.read_text(encoding="utf-8")
     for word in words:
         assert f">{word}<" in drawn
-    assert ">nobody<" not in drawn
+    assert ">unmeasured<" not in drawn
     assert "NaN" not in drawn
     assert png.read_bytes().startswith(PNG)
 

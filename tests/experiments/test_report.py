@@ -8,6 +8,7 @@ from leasehold.experiments.report import markdown
 from leasehold.experiments.usla.evaluation import (
     AgreementsOutcome,
     as_data,
+    draw,
     metric_table,
     number_table,
     outcome_of,
@@ -48,6 +49,16 @@ def numbers_of(page: str) -> list[str]:
 
 def test_every_printed_number_has_its_line(outcome: AgreementsOutcome) -> None:
     assert numbers_of(markdown(page(outcome))) == printed_lines()
+
+
+def test_the_picture_shows_every_row_of_every_table(outcome: AgreementsOutcome, tmp_path: Path) -> None:
+    svg, _ = draw(outcome.numbers, tmp_path)
+    assert f"]({svg.name})" in markdown(page(outcome))
+    assert f"]({svg.name})" in PAGE.read_text(encoding="utf-8")
+    drawn = svg.read_text(encoding="utf-8")
+    for table, rows in TABLES.items():
+        for row in rows:
+            assert drawn.count(f">Table {table}, {row}<") == 3
 
 
 def test_the_page_in_the_documentation_was_made_of_these_numbers_and_readings() -> None:

@@ -5,7 +5,7 @@ PNG for slides.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
@@ -83,8 +83,8 @@ class Dot:
     y: Interval
 
 
-def trade_off(title: str, axes: tuple[str, str], dots: Sequence[Dot], wanted: tuple[float, float]) -> AnyChart:
-    """Draw what one thing costs of another; dots below and left of ``wanted`` have both."""
+def trade_off(title: str, axes: tuple[str, str], dots: Sequence[Dot]) -> AnyChart:
+    """Draw what one thing costs of another."""
     rows = [
         {"name": dot.name, "family": dot.family, "x": dot.x.mean, "y": dot.y.mean}
         | {"x_low": dot.x.low, "x_high": dot.x.high, "y_low": dot.y.low, "y_high": dot.y.high}
@@ -105,7 +105,7 @@ def trade_off(title: str, axes: tuple[str, str], dots: Sequence[Dot], wanted: tu
         .encode(x=x, y=y, detail="family:N", order="x:Q")
     )
     return alt.LayerChart(
-        layer=[_box(wanted, axes), joined, across, up, dot],
+        layer=[joined, across, up, dot],
         title=title,
         width=1.4 * WIDTH,
         height=1.6 * HEIGHT,
@@ -117,38 +117,47 @@ def beside(charts: Sequence[AnyChart]) -> AnyChart:
     return alt.hconcat(*charts)
 
 
-def _box(wanted: tuple[float, float], axes: tuple[str, str]) -> AnyChart:
-    corner = [{"x": 0.0, "y": 0.0, "right": wanted[0], "top": wanted[1]}]
-    box = alt.Chart(alt.InlineData(values=corner)).mark_rect(opacity=0.08, color=FILE_STYLE.mark)
-    x, y = alt.X("x:Q", title=axes[0]), alt.Y("y:Q", title=axes[1])
-    drawn: alt.Chart = box.encode(x=x, x2="right:Q", y=y, y2="top:Q")
-    return drawn
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One panel of intervals: its title, its axis, and what was found for each name, in this order.
+
+    ``reference``  where a dashed line stands
+    ``printed``    published values, drawn as diamonds
+    """
+
+    title: str
+    axis: str
+    found: Mapping[str, Interval]
+    reference: float | None = None
+    printed: Mapping[str, float] = field(default_factory=dict)
 
 
-def intervals(
-    titles: Sequence[str], axis: str, found: Sequence[Mapping[str, Interval]], bounds: Sequence[float]
-) -> AnyChart:
-    """Draw one panel for each title: a point with its interval for each name, and a line at the bound."""
-    panels = [_ranked(*each, axis) for each in zip(titles, found, bounds, strict=True)]
-    return alt.concat(*panels, columns=3)
+def intervals(rankings: Sequence[Ranking]) -> AnyChart:
+    """Draw a point with its interval for each name, up to three panels beside each other."""
+    return alt.concat(*map(_ranked, rankings), columns=3)
 
 
-def _ranked(title: str, found: Mapping[str, Interval], bound: float, axis: str) -> alt.LayerChart:
-    rows = [
-        {"name": name, "mean": one.mean, "low": one.low, "high": one.high}
-        for name, one in found.items()
-        if isfinite(one.mean)
-    ]
-    room = alt.Axis(minExtent=PX_PER_LETTER * max(map(len, found)))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("name:N", sort=list(found), title=None, axis=room))
-    dot = base.mark_point(filled=True, size=40, opacity=1, color=COLOURS[0]).encode(x=alt.X("mean:Q", title=axis))
-    across = base.mark_rule(color=COLOURS[0]).encode(x=alt.X("low:Q", title=axis), x2="high:Q")
-    line = (
-        alt.Chart(alt.InlineData(values=[{"at": bound}]))
-        .mark_rule(color=FILE_STYLE.mark, strokeDash=[4, 3])
-        .encode(x=alt.X("at:Q", title=axis))
-    )
-    return alt.LayerChart(layer=[line, across, dot], title=title, width=WIDTH, height=alt.Step(16))
+def _ranked(panel: Ranking) -> alt.LayerChart:
+    found = {name: one for name, one in panel.found.items() if isfinite(one.mean)}
+    rows = [{"name": name, "mean": one.mean, "low": one.low, "high": one.high} for name, one in found.items()]
+    room = alt.Axis(minExtent=PX_PER_LETTER * max(map(len, panel.found)))
+    name = alt.Y("name:N", sort=list(panel.found), title=None, axis=room)
+
+    def at(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=panel.axis)
+
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=name)
+    across = base.mark_rule(color=COLOURS[0]).encode(x=at("low"), x2="high:Q")
+    dot = base.mark_point(filled=True, size=40, opacity=1, color=COLOURS[0]).encode(x=at("mean"))
+    layers = [across, dot]
+    if panel.reference is not None:
+        line = alt.Chart(alt.InlineData(values=[{"at": panel.reference}])).encode(x=at("at"))
+        layers.insert(0, line.mark_rule(color=FILE_STYLE.faint, strokeDash=[4, 3]))
+    if panel.printed:
+        printed = [{"name": name, "printed": value} for name, value in panel.printed.items()]
+        marks = alt.Chart(alt.InlineData(values=printed)).encode(y=name, x=at("printed"))
+        layers.append(marks.mark_point(shape="diamond", size=50, opacity=1, color=COLOURS[4]))
+    return alt.LayerChart(layer=layers, title=panel.title, width=WIDTH, height=alt.Step(16))
 
 
 def write(chart: AnyChart, path: Path) -> list[Path]:
