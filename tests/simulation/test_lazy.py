@@ -89,8 +89,8 @@ def test_rows_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("leasehold.simulation.recorder.ROWS_PER_PART", 100)
     recorder, sites = Recorder(tmp_path), gateway()
     for _ in islice(SimulatedWorld(sites, Counted(), recorder).run(), 2_000):
-        for table in (recorder._leases, recorder._segments, recorder._decisions):
-            assert len(table._rows) < 100
+        for table in (recorder.leases, recorder.segments, recorder.decisions):
+            assert len(table._cells) < 100 * len(table._columns)
     assert len(list((tmp_path / "leases.parts").iterdir())) >= 3
 
 

@@ -1,15 +1,16 @@
 """Writes down what the gateway does, as the tables that `leasehold.model.tables` describes.
 
-Tables are written piece by piece, so that memory does not grow with the log: rows are collected in memory and
-written as numbered part files (Arrow, quick to write and to read again); `TableWriter.close` joins the parts into
-one Parquet file. A run that was killed leaves its parts.
+Tables are written piece by piece, so that memory does not grow with the log: rows, or whole blocks of columns, wait
+in memory and are written as numbered part files (Arrow, quick to write and to read again); `TableWriter.close` joins
+the parts into one Parquet file. A run that was killed leaves its parts.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
+from typing import NamedTuple
 
 import polars as pl
 
@@ -33,12 +34,9 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
 from leasehold.model.tables import (
-    TABLES,
-    BaselineTableRow,
+    COLUMNS,
     CoAllocationTableRow,
-    DecisionTableRow,
-    LeaseTableRow,
-    SegmentTableRow,
+    TableColumn,
 )
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
@@ -47,41 +45,95 @@ ROWS_PER_PART = 20_000
 _TYPES = {"i64": pl.Int64(), "str": pl.String(), "bool": pl.Boolean()}
 
 
+class Coded(NamedTuple):
+    """A column of names as small integers: each is the position of its name; negative where there is none."""
+
+    codes: Sequence[int]
+    names: Sequence[str]
+
+
+Values = Coded | Sequence[int] | Sequence[str] | int | str | bool | None
+"""A column of a block: its values, or one value for all rows; a negative number is null where null is allowed."""
+
+
 class TableWriter:
-    """One table of a run folder; rows are tuples in the order of the table's columns."""
+    """One table of a run folder: rows, or whole blocks of columns, are appended in the order in which they come.
+
+    Rows wait in one flat list, column after column of each row, and become columns when a part is written. What is
+    written or handed over as columns never is an object for each row.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         """Begin an empty table below ``folder``."""
-        self._schema = {column: _TYPES[kind] for column, kind in TABLES[name].items()}
+        self._columns = COLUMNS[name]
         self._parts = folder / f"{name}.parts"
         self._target = folder / f"{name}.parquet"
-        self._rows: list[tuple[object, ...]] = []
+        self._cells: list[object] = []
+        self._limit = ROWS_PER_PART * len(self._columns)
+        self._blocks: list[pl.DataFrame] = []
+        self._waiting = 0
         self._written = 0
         self._parts.mkdir()
 
     def add(self, row: tuple[object, ...]) -> None:
-        """Add one row."""
-        self._rows.append(row)
-        if len(self._rows) >= ROWS_PER_PART:
+        """Append one row: its values in the order of the table's columns."""
+        self._cells += row
+        if len(self._cells) >= self._limit:
             self.flush()
 
-    def flush(self) -> None:
-        """Write the collected rows as a part."""
-        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self._schema)
-        series = [
-            pl.Series(name, values, dtype=kind)
-            for (name, kind), values in zip(self._schema.items(), columns, strict=True)
+    def extend(self, count: int, columns: Mapping[str, Values]) -> None:
+        """Append ``count`` rows as columns; columns that are not given are null."""
+        self._close_rows()
+        block = [_series(column, columns.get(column.name), count) for column in self._columns]
+        self._blocks.append(pl.DataFrame(block))
+        self._waiting += count
+        if self._waiting >= ROWS_PER_PART:
+            self.flush()
+
+    def _close_rows(self) -> None:
+        """Turn the rows that wait into columns."""
+        width = len(self._columns)
+        if not self._cells:
+            return
+        block = [
+            pl.Series(column.name, self._cells[place::width], dtype=_TYPES[column.kind])
+            for place, column in enumerate(self._columns)
         ]
-        pl.DataFrame(series).write_ipc(self._parts / f"{self._written:06}.arrow")
+        self._waiting += len(self._cells) // width
+        self._cells.clear()
+        self._blocks.append(pl.DataFrame(block))
+
+    def flush(self) -> None:
+        """Write what waits as a part."""
+        self._close_rows()
+        if not self._blocks:
+            self._blocks.append(pl.DataFrame(schema={column.name: _TYPES[column.kind] for column in self._columns}))
+        pl.concat(self._blocks).write_ipc(self._parts / f"{self._written:06}.arrow", compression="lz4")
         self._written += 1
-        self._rows.clear()
+        self._blocks.clear()
+        self._waiting = 0
 
     def close(self) -> None:
         """Join all parts into one file."""
-        if self._rows or not self._written:
+        if self._cells or self._blocks or not self._written:
             self.flush()
         pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_PART)
         rmtree(self._parts)
+
+
+def _series(column: TableColumn, values: Values, count: int) -> pl.Series:
+    """Make a column of a block."""
+    kind = _TYPES[column.kind]
+    if isinstance(values, Coded):
+        codes = pl.Series(column.name, values.codes, dtype=pl.Int64())
+        known = codes.set(codes < 0, None) if column.may_be_null else codes
+        return pl.Series(values.names, dtype=pl.String()).gather(known).alias(column.name)
+    if values is None or isinstance(values, int | str):
+        return pl.repeat(values, count, dtype=kind, eager=True).alias(column.name)
+    series = pl.Series(column.name, values)
+    if series.dtype == pl.Int64 and column.may_be_null:
+        series = series.set(series < 0, None)
+    return series.cast(kind)  # numbers as text: a log's own numbers of its jobs
 
 
 @dataclass(slots=True)
@@ -179,19 +231,24 @@ class OpenSegment:
 
 
 class Recorder:
-    """Keeps what is still open in memory, and writes what is over."""
+    """Keeps what is still open in memory, and writes what is over.
+
+    ``leases``, ``segments``, ``decisions``  the tables; blocks of what is over may be handed to them as columns,
+                                             decisions with their `numbers`
+    ``read``, ``by_state``                   how many jobs came of each origin, how many leases ended in each state
+    """
 
     def __init__(self, folder: Path) -> None:
         """Write below ``folder``, which exists."""
         self.read = Counter[str]()
         self.by_state = Counter[str]()
-        self._leases = TableWriter(folder, "leases")
-        self._segments = TableWriter(folder, "segments")
-        self._decisions = TableWriter(folder, "decisions")
+        self.leases = TableWriter(folder, "leases")
+        self.segments = TableWriter(folder, "segments")
+        self.decisions = TableWriter(folder, "decisions")
         self.coallocations = CoAllocationRows(folder)
         self._jobs: dict[int, WorkloadJob] = {}
         self._open: dict[int, OpenSegment] = {}
-        self._sequence = 0
+        self._decided_so_far = 0
         self.handlers: Mapping[type, Handler] = {
             StartLease: self._started,
             ResumeLease: self._resumed,
@@ -237,30 +294,35 @@ class Recorder:
         site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
         works_from_ms = start_ms + segment.overhead_ms
         if kind == "run" or now_ms <= works_from_ms:
-            self._segments.add(SegmentTableRow(lease.id, site, kind, start_ms, now_ms, vms, ended_by))
+            self.segments.add((lease.id, site, kind, start_ms, now_ms, vms, ended_by))
         else:
-            self._segments.add(SegmentTableRow(lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
-            self._segments.add(SegmentTableRow(lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
+            self.segments.add((lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
+            self.segments.add((lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
 
     # Decisions
 
+    def numbers(self, count: int) -> range:
+        """Give the places of so many decisions in the order of all."""
+        first = self._decided_so_far + 1
+        self._decided_so_far += count
+        return range(first, first + count)
+
     def _decided(self, effect: Decision, now_ms: int) -> None:
-        self._sequence += 1
-        row = DecisionTableRow(
-            self._sequence,
-            now_ms,
-            effect.lease.id,
-            effect.site or None,
-            effect.outcome,
-            effect.reason,
-            effect.rule,
-            effect.planned_ms,
+        self._decided_so_far += 1
+        self.decisions.add(
+            (
+                self._decided_so_far,
+                now_ms,
+                effect.lease.id,
+                effect.site or None,
+                effect.outcome,
+                effect.reason,
+                effect.rule,
+                effect.planned_ms,
+                *(_NO_PREEMPTION if effect.preemption is None else _preemption_columns(effect.preemption)),
+                *(_NO_BREACH if effect.breach is None else _breach_columns(effect.breach)),
+            )
         )
-        if effect.preemption is not None:
-            row = _with_preemption(row, effect.preemption)
-        if effect.breach is not None:
-            row = _with_breach(row, effect.breach)
-        self._decisions.add(row)
 
     # Leases
 
@@ -272,8 +334,8 @@ class Recorder:
     def _write_lease(self, lease: Lease, reason: Reason, end_ms: int | None) -> None:
         request, job = lease.request, self._jobs.pop(lease.id)
         self.by_state[str(lease.state)] += 1
-        self._leases.add(
-            LeaseTableRow(
+        self.leases.add(
+            (
                 request.id,
                 job.source,
                 job.source_id,
@@ -307,7 +369,7 @@ class Recorder:
             self._end_segment(lease, "horizon", now_ms)
             self._write_lease(lease, Reason.HORIZON_REACHED, None)
         self.coallocations.finish(now_ms)
-        for table in (self._leases, self._segments, self._decisions):
+        for table in (self.leases, self.segments, self.decisions):
             table.close()
 
 
@@ -323,7 +385,7 @@ class BaselineRecorder:
         """Nothing is kept of a submission."""
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
-        self._table.add(BaselineTableRow(effect.lease.id, now_ms))
+        self._table.add((effect.lease.id, now_ms))
 
     def close(self) -> None:
         """Close the table."""
@@ -334,29 +396,35 @@ def _known(time_ms: int) -> int | None:
     return time_ms if time_ms >= 0 else None
 
 
-def _with_breach(row: DecisionTableRow, breach: Breach) -> DecisionTableRow:
-    return row._replace(
-        agreement=breach.agreement or None,
-        provider=breach.provider,
-        account=breach.consumer,
-        resource=breach.resource,
-        used=breach.used,
-        allowed=breach.limit,
-        window_ms=breach.window_ms,
+_NO_PREEMPTION = (None,) * 10
+_NO_BREACH = (None,) * 7
+
+
+def _preemption_columns(report: Preemption) -> tuple[int | str | bool | None, ...]:
+    """Give the columns from ``beneficiary`` to ``exact``."""
+    runner_up = report.runner_up
+    return (
+        report.beneficiary,
+        report.beneficiary,
+        len(report.victims),
+        report.freed_vms,
+        report.needed_vms,
+        report.cost_vm_ms,
+        None if runner_up is None else "+".join(map(str, runner_up)),
+        None if runner_up is None else len(runner_up),
+        report.runner_up_cost_vm_ms,
+        report.exact,
     )
 
 
-def _with_preemption(row: DecisionTableRow, report: Preemption) -> DecisionTableRow:
-    runner_up = report.runner_up
-    return row._replace(
-        beneficiary=report.beneficiary,
-        victim_set=report.beneficiary,
-        set_leases=len(report.victims),
-        set_vms=report.freed_vms,
-        needed_vms=report.needed_vms,
-        cost_vm_ms=report.cost_vm_ms,
-        runner_up=None if runner_up is None else "+".join(map(str, runner_up)),
-        runner_up_leases=None if runner_up is None else len(runner_up),
-        runner_up_cost_vm_ms=report.runner_up_cost_vm_ms,
-        exact=report.exact,
+def _breach_columns(breach: Breach) -> tuple[int | str | None, ...]:
+    """Give the columns from ``agreement`` on."""
+    return (
+        breach.agreement or None,
+        breach.provider,
+        breach.consumer,
+        breach.resource,
+        breach.used,
+        breach.limit,
+        breach.window_ms,
     )
