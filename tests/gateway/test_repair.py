@@ -16,7 +16,7 @@ from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.leasing.backfill import REPAIRS, Backfiller, Repair, repair_conflicts, replan_all
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 from leasehold.model.effect import StartLease
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason

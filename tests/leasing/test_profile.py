@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 
 SLOTS = 8
 END = 40

@@ -6,8 +6,8 @@ from typing import Any
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.state import InstantChanges
+from leasehold.leasing.kernel import Profile
 from leasehold.leasing.overhead import MeasuredOverheads, Measurement, Overheads
-from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, LeaseClosed, StartLease, WithdrawLease
 from leasehold.model.event import Operation

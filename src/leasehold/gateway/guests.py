@@ -14,7 +14,7 @@ from itertools import chain
 from leasehold.gateway.allocations import Allocations
 from leasehold.gateway.quotas import AGREEMENT, retry_ms
 from leasehold.leasing.backfill import Backfiller
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import ResumeLease, SuspendLease
 from leasehold.model.lease import Lease, LeaseState
@@ -117,7 +117,7 @@ class Guests:
 
     def never_started(self) -> Iterator[Lease]:
         """Iterate over guests that wait here for room, have never held any, and were promised no time."""
-        for lease in chain(self.queue.reserved.values(), self.queue.others.values()):
+        for lease in chain(self.queue.reserved(), self.queue.others()):
             if lease.state is LeaseState.WAITING and lease.latest_ms is None:
                 yield lease
 
@@ -273,7 +273,7 @@ class Guests:
         """The machines answer again: guests that waited for that are planned now."""
         waiting, self._unreachable = self._unreachable, {}
         for lease in waiting.values():
-            if lease.state is LeaseState.SUSPENDED and lease.id in self.queue.others:
+            if lease.state is LeaseState.SUSPENDED and lease in self.queue and lease.reserved_ms < 0:
                 self.queue.withdraw(lease, now_ms)
                 lease.earliest_ms = now_ms
                 self.queue.submit(lease)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from leasehold.gateway.coallocation.co_allocator import CoAllocator
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.errors import InvariantBroken
@@ -59,7 +59,7 @@ class Invariants:
 
     def _nothing_is_overdue(self, site: Site, now_ms: int) -> None:
         """A local request never waits for a preemptable guest: due means started."""
-        for lease in site.locals.reserved.values():
+        for lease in site.locals.reserved():
             if lease.reserved_ms <= now_ms:
                 raise InvariantBroken(f"{site.name}: local lease {lease.id} is due and has not started")
 
@@ -70,7 +70,7 @@ class Invariants:
         full = site.guests.full
         if full.free_at(now_ms) < 0 and not site.allocations.held.keys() <= site.allocations.outlasting:
             raise InvariantBroken(f"{site.name}: more VMs booked now than there are")
-        for lease in site.guests.queue.reserved.values():
+        for lease in site.guests.queue.reserved():
             if full.lowest(lease.reserved_ms, lease.end_ms) < 0:
                 raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
 

@@ -88,13 +88,13 @@ def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_
         allocations.outlasting = frozenset(allocations.held)
     if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
         _plan_again(site, Reason.MISSED_START, now_ms)
-    elif min(site.home.free) < 0 or (site.guests is not None and _promised_too_much(site.guests)):
+    elif site.home.is_overbooked() or (site.guests is not None and _promised_too_much(site.guests)):
         _plan_again(site, Reason.SITE_SHRANK, now_ms)
 
 
 def _promised_too_much(guests: Guests) -> bool:
     """Whether waiting guests were promised room that others have; those that run may be in their own way."""
-    reserved = guests.queue.reserved.values()
+    reserved = guests.queue.reserved()
     return any(guests.full.lowest(lease.reserved_ms, lease.end_ms) < 0 for lease in reserved)
 
 
@@ -130,10 +130,10 @@ def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
     """Plan all reservations from now on, those at home first; ``why`` is recorded where that moves one."""
     guests = site.guests
     planned_ms = {lease.id: lease.reserved_ms for lease in _reserved(site)}
-    at_home = list(site.locals.reserved.values())
+    at_home = list(site.locals.reserved())
     for lease in at_home:
         site.locals.release(lease, now_ms)
-    others = [] if guests is None else list(guests.queue.reserved.values())
+    others = [] if guests is None else list(guests.queue.reserved())
     if guests is not None:
         at_home += [lease for _, lease in guests.call_off_reservations(now_ms)]
         for lease in others:

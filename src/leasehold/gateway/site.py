@@ -16,7 +16,7 @@ from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.state import InstantChanges
 from leasehold.leasing.backfill import Backfiller, Started, repair_conflicts
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -191,8 +191,9 @@ class Site:
         arrivals, self._arrivals = self._arrivals, []
         self.home.trim(now_ms)
         for lease in arrivals:
-            if self.locals.others.pop(lease.id, None) is None:
+            if lease not in self.locals:
                 continue  # cancelled within the same instant
+            self.locals.withdraw(lease, now_ms)
             start_ms = self.locals.earliest(lease, now_ms)
             if start_ms > max(now_ms, lease.earliest_ms):
                 self.allocations.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")

@@ -15,7 +15,7 @@ from leasehold.experiments.intergrid.world import as_keys as published_keys
 from leasehold.experiments.intergrid.world import observed
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.kernel import Profile
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.demand import WEEK_MS, LocalDemand

@@ -5,7 +5,6 @@ counted, never timed, so that decisions are the same on any machine: a *look* is
 long plans count for more, at so many steps for each look. On an ordinary processor a look takes 5 to 10 microseconds.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
@@ -15,6 +14,7 @@ from leasehold.gateway.coallocation.placement.policy import PlacementOption, Pla
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import SiteRegistry
+from leasehold.leasing.kernel import NEVER_MS
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.lease import Lease
@@ -101,7 +101,7 @@ class SitePlan:
     def __init__(self, site: Site, now_ms: int, budget: WorkBudget) -> None:
         """Copy the plan of a site as it is now; that is counted."""
         guests = site.open_to_guests(now_ms)
-        budget.spend(1 + len(guests.full.times) // _COPIED_EACH_LOOK)
+        budget.spend(1 + guests.full.steps // _COPIED_EACH_LOOK)
         self._budget = budget
         self.name = site.name
         self._settings = site.settings
@@ -145,15 +145,11 @@ class SitePlan:
 
     def starts_after(self, from_ms: int) -> Iterator[int]:
         """When room may come free, in order: at no other time can a start be possible that was not before."""
-        times = self._full.times
-        while (i := bisect_right(times, from_ms)) < len(times):
-            from_ms = times[i]
+        while (from_ms := self._full.next_change_ms(from_ms)) != NEVER_MS:
             yield from_ms
 
     def _spend(self, begin_ms: int, end_ms: int, steps_each_look: int) -> None:
-        times = self._full.times
-        steps = bisect_left(times, end_ms) - bisect_right(times, begin_ms)
-        self._budget.spend(1 + steps // steps_each_look)
+        self._budget.spend(1 + self._full.changes_between(begin_ms, end_ms) // steps_each_look)
 
 
 Window = Callable[[str, int, int], tuple[int, int] | None]

@@ -1,0 +1,3 @@
+"""What the kernel needs of the Cython package where that is not installed: that nothing is compiled."""
+
+compiled = False
