@@ -33,7 +33,7 @@ from leasehold.service.config import (
 )
 from leasehold.service.config_file import OPTIONS
 from leasehold.service.drivers.emulated.options import ALIKE
-from leasehold.simulation.scenario import spec
+from leasehold.simulation.scenario import events, spec
 from leasehold.simulation.workload.together import TOGETHER
 
 
@@ -90,11 +90,15 @@ ROWS: dict[str, dict[str, list[str]]] = {
             *spec.WINDOW.reference(),
         ],
         "together": TOGETHER.reference(),
+        "failures": events.FAILURES.reference(),
+        "timeline": events.TIMELINE.reference(),
+        "kinds": events.kinds_reference(),
     },
 }
 """The rows of each table of keys, by its page below ``docs`` and its name there."""
 
 _HEAD = "| key | meaning | values | default |\n|---|---|---|---|"
+_HEADS = {"kinds": "| kind | needs | may have | what happens |\n|---|---|---|---|"}
 _BETWEEN = re.compile(r"(?<=<!-- keys: )(\w+) -->\n.*?(?=\n<!-- end of keys -->)", re.DOTALL)
 
 
@@ -103,7 +107,7 @@ def written(page: str) -> str:
 
     def table(found: re.Match[str]) -> str:
         rows = "\n".join(ROWS[page][found[1]])
-        return f"{found[1]} -->\n\n{_HEAD}\n{rows}\n"
+        return f"{found[1]} -->\n\n{_HEADS.get(found[1], _HEAD)}\n{rows}\n"
 
     return _BETWEEN.sub(table, (FOLDER / page).read_text(encoding="utf-8"))
 

@@ -30,6 +30,8 @@ BY_HAND: dict[str, float | None] = {
     "killed": 1,
     "terminated": 1,
     "failed": 0,
+    "machines_lost": 0,
+    "cancelled": 0,
     "refused": 1,
     "locals_refused": 0,
     "unfinished": 0,

@@ -186,6 +186,7 @@ _FINAL_STATE = {
     "killed": "WALLTIME_REACHED",
     "preempted": "KILLED",
     "cancelled": "KILLED",
+    "failed": "KILLED",
     "refused": "REJECTED",
 }
 """By how a holding ended; a lease that was never held counts as refused."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import polars as pl
 
-from leasehold.analysis.facts import lease_facts, segment_facts
+from leasehold.analysis.facts import LOST_REASONS, lease_facts, segment_facts
 from leasehold.analysis.run import Run
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
@@ -124,9 +124,17 @@ OUTCOMES = (
         "failed",
         "deadline lost",
         "Preempted leases that no cluster could finish before their deadline.",
-        _STATE == "failed",
+        (_STATE == "failed") & ~pl.col("reason").is_in(LOST_REASONS),
         Better.LOWER,
     ),
+    _count(
+        "machines_lost",
+        "machines lost",
+        "Leases that failed with their nodes, or whose machines never started.",
+        (_STATE == "failed") & pl.col("reason").is_in(LOST_REASONS),
+        Better.LOWER,
+    ),
+    _count("cancelled", "cancelled", "Leases that their users cancelled.", _STATE == "cancelled"),
     _count("refused", "refused", "Leases that were never accepted.", _STATE == "refused", Better.LOWER),
     _count(
         "locals_refused",

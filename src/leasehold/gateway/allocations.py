@@ -10,7 +10,7 @@ from leasehold.leasing.kernel import Profile
 from leasehold.leasing.overhead import MeasuredOverheads, Measurement, Overheads
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, LeaseClosed, StartLease, WithdrawLease
-from leasehold.model.event import Operation
+from leasehold.model.event import Operation, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -24,6 +24,7 @@ class Allocations:
                     policy does not decide that
     ``overheads``   the times to plan with: the owner's, as far as ``experience`` does not know better
     ``demand``      learns what local leases take, once a routing policy asks
+    ``outages``     VMs that cannot be used now, ``down_vms`` in all
     ``is_silent``   whether the machines do not answer now
     ``outlasting``  those that could not give way when the site shrank: until they end, more VMs may be held than
                     there are slots
@@ -45,6 +46,8 @@ class Allocations:
         self.guest_vms = 0
         self.demand: LocalDemand | None = None
         self.outlasting: frozenset[int] = frozenset()
+        self.outages: tuple[Outage, ...] = ()
+        self.down_vms = 0
         self.is_silent = False
         self._is_accounted = quotas.sharing is not None
         self._places = 0

@@ -16,6 +16,7 @@ from leasehold.gateway.peering import PEERS, Peering
 from leasehold.gateway.pending import DRAINED, GATEWAY, SILENT, PendingQueue
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.relocation import Relocator, SuspendedPool
+from leasehold.gateway.replanning import change_outages
 from leasehold.gateway.settings import Routing, SiteSettings
 from leasehold.gateway.site import Site, with_longer_request
 from leasehold.gateway.sites import RemoteSite, SiteRegistry, can_follow, follow
@@ -40,6 +41,7 @@ from leasehold.model.event import (
     LeaseStarted,
     LendingChanged,
     NativeQueueSeen,
+    OutagesChanged,
     OverheadMeasured,
     PenaltyLifted,
     SiteAnswered,
@@ -278,7 +280,7 @@ class Gateway:
 
     # What happened
 
-    def _note(self, event: Event, now_ms: int) -> None:  # noqa: PLR0912, C901 - one line for each kind of event
+    def _note(self, event: Event, now_ms: int) -> None:  # noqa: PLR0912, PLR0915, C901 - a line for each kind
         match event:
             case Submitted():
                 self._submit(event.request, now_ms)
@@ -304,6 +306,8 @@ class Gateway:
                 self._extend(event, now_ms)
             case LendingChanged():
                 self._note_lending(event, now_ms)
+            case OutagesChanged():
+                self._note_outages(event, now_ms)
             case NativeQueueSeen():
                 self.registry.touch(event.site).see_native_queue(event)
             case OverheadMeasured():
@@ -456,6 +460,12 @@ class Gateway:
             not_lending.add(event.site)
             if event.site in self.sites:
                 self._drain(event.site, Reason.SITE_DRAINED, DRAINED, now_ms)
+
+    def _note_outages(self, event: OutagesChanged, now_ms: int) -> None:
+        change_outages(self.registry.touch(event.site), event.outages, now_ms)
+        if self.coallocations.open:
+            self.coallocations.look_again()
+        self.pending.retry_all()
 
     def _note_report(self, event: SiteReported, now_ms: int) -> None:
         remote = self.registry.remotes.get(event.site)

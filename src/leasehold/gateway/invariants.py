@@ -45,9 +45,10 @@ class Invariants:
         counted_vms = site.allocations.local_vms + site.allocations.guest_vms
         if held_vms != counted_vms:
             raise InvariantBroken(f"{site.name}: {held_vms} VMs held, {counted_vms} counted")
-        if held_vms > site.settings.slots and not site.allocations.held.keys() <= site.allocations.outlasting:
+        up_vms = site.settings.slots - site.allocations.down_vms
+        if held_vms > up_vms and not site.allocations.held.keys() <= site.allocations.outlasting:
             held = ", ".join(f"{one.id} ({one.state}, {one.vms})" for one in site.allocations.held.values())
-            raise InvariantBroken(f"{site.name}: {held_vms} VMs held on {site.settings.slots} slots, by leases {held}")
+            raise InvariantBroken(f"{site.name}: {held_vms} VMs held on {up_vms} slots, by leases {held}")
 
     def _plans_are_what_the_leases_say(self, site: Site, now_ms: int) -> None:
         local_leases = [lease for lease in _booked(site) if _counts_at_home(lease)]
@@ -165,6 +166,10 @@ def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_
         if begin_ms < end_ms:
             change[begin_ms] = change.get(begin_ms, 0) - lease.vms
             change[end_ms] = change.get(end_ms, 0) + lease.vms
+    for outage in site.allocations.outages:
+        if now_ms < outage.until_ms:
+            change[now_ms] -= outage.vms
+            change[outage.until_ms] = change.get(outage.until_ms, 0) + outage.vms
     free = site.settings.slots
     for at_ms in sorted(change):
         free += change[at_ms]

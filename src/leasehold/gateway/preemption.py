@@ -68,10 +68,11 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
 
 
 def shrink(guests: Guests, now_ms: int) -> None:
-    """Let preemptable guests give way until what is held fits the slots that there are, or none is left."""
+    """Let preemptable guests give way until what is held fits the slots that are up, or none is left."""
     allocations, policy = guests.allocations, guests.allocations.settings.victims
     leases = {lease.id: lease for lease in allocations.held.values() if _is_preemptable(lease)}
-    over_vms = allocations.local_vms + allocations.guest_vms - allocations.settings.slots
+    held_vms = allocations.local_vms + allocations.guest_vms
+    over_vms = held_vms + allocations.down_vms - allocations.settings.slots
     needed_vms = min(over_vms, sum(lease.vms for lease in leases.values()))
     if needed_vms <= 0:
         return

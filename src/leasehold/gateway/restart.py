@@ -15,10 +15,9 @@ those that are wider than the whole site are turned away.
 from collections.abc import Iterable
 from operator import attrgetter
 
-from leasehold.gateway.allocations import Allocations
 from leasehold.gateway.gateway import Gateway
-from leasehold.gateway.guests import Guests
 from leasehold.gateway.preemption import shrink
+from leasehold.gateway.replanning import is_promised_too_much, plan_again
 from leasehold.gateway.site import Site
 from leasehold.model.effect import StopLease
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
@@ -87,15 +86,9 @@ def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_
     if site.free_vms < 0:
         allocations.outlasting = frozenset(allocations.held)
     if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
-        _plan_again(site, Reason.MISSED_START, now_ms)
-    elif site.home.is_overbooked() or (site.guests is not None and _promised_too_much(site.guests)):
-        _plan_again(site, Reason.SITE_SHRANK, now_ms)
-
-
-def _promised_too_much(guests: Guests) -> bool:
-    """Whether waiting guests were promised room that others have; those that run may be in their own way."""
-    reserved = guests.queue.reserved()
-    return any(guests.full.lowest(lease.reserved_ms, lease.end_ms) < 0 for lease in reserved)
+        plan_again(site, Reason.MISSED_START, RESTART, now_ms)
+    elif is_promised_too_much(site):
+        plan_again(site, Reason.SITE_SHRANK, RESTART, now_ms)
 
 
 def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
@@ -124,45 +117,3 @@ def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
     for lease in leases:
         if lease.reserved_ms >= 0:
             yield lease.reserved_ms, lease.end_ms, lease.vms
-
-
-def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
-    """Plan all reservations from now on, those at home first; ``why`` is recorded where that moves one."""
-    guests = site.guests
-    planned_ms = {lease.id: lease.reserved_ms for lease in _reserved(site)}
-    at_home = list(site.locals.reserved())
-    for lease in at_home:
-        site.locals.release(lease, now_ms)
-    others = [] if guests is None else list(guests.queue.reserved())
-    if guests is not None:
-        at_home += [lease for _, lease in guests.call_off_reservations(now_ms)]
-        for lease in others:
-            guests.queue.release(lease, now_ms)
-    for lease in sorted(at_home, key=lambda lease: (planned_ms[lease.id], lease.order)):
-        start_ms = site.locals.earliest(lease, now_ms)
-        if lease.request.is_local:
-            site.locals.reserve(lease, start_ms)
-        elif guests is not None:
-            guests.appoint(lease, start_ms)
-        _tell(site.allocations, lease, why)
-    for lease in sorted(others, key=lambda lease: (planned_ms[lease.id], lease.order)):
-        assert guests is not None
-        _plan_guest_again(guests, lease, why, now_ms)
-
-
-def _plan_guest_again(guests: Guests, lease: Lease, why: Reason, now_ms: int) -> None:
-    guests.queue.reserve(lease, guests.queue.earliest(lease, now_ms))
-    if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
-        guests.queue.withdraw(lease, now_ms)
-        guests.allocations.changes.displaced.append(lease)
-    else:
-        _tell(guests.allocations, lease, why)
-
-
-def _reserved(site: Site) -> list[Lease]:
-    waiting = [] if site.guests is None else site.guests.waiting()
-    return [lease for lease in [*site.locals.waiting(), *waiting] if lease.reserved_ms >= 0]
-
-
-def _tell(allocations: Allocations, lease: Lease, why: Reason) -> None:
-    allocations.decide(lease, Outcome.MOVE, why, RESTART, lease.reserved_ms)

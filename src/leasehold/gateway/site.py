@@ -6,6 +6,7 @@ planned on the ``full`` profile, which has everything; when a local request star
 zero, guests give way (`leasehold.gateway.preemption`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from leasehold.gateway.state import InstantChanges
 from leasehold.leasing.backfill import Backfiller, Started, repair_conflicts
 from leasehold.leasing.kernel import Profile
 from leasehold.model.effect import StopLease, WithdrawLease
-from leasehold.model.event import NativeQueueSeen
+from leasehold.model.event import NativeQueueSeen, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -59,8 +60,9 @@ class Site:
 
     @property
     def free_vms(self) -> int:
-        """The number of VMs that no lease holds."""
-        return self.settings.slots - self.allocations.local_vms - self.allocations.guest_vms
+        """The number of VMs that are up and that no lease holds."""
+        allocations = self.allocations
+        return self.settings.slots - allocations.down_vms - allocations.local_vms - allocations.guest_vms
 
     def open_to_guests(self, now_ms: int) -> Guests:
         """Return the guests' side of this site, made when the first guest comes."""
@@ -135,6 +137,20 @@ class Site:
     def see_native_queue(self, seen: NativeQueueSeen) -> None:
         """The site's own scheduler has decided about its native jobs."""
         self._native_queue = seen
+        self._locals_changed = True
+
+    def book_outages(self, outages: tuple[Outage, ...], now_ms: int) -> None:
+        """These VMs cannot be used until they are expected back; of those that are back, the room is given back."""
+        allocations = self.allocations
+        before, after = Counter(allocations.outages), Counter(outages)
+        for profile in self.locals.books:
+            profile.trim(now_ms)
+            for outage in (before - after).elements():
+                profile.give(now_ms, outage.until_ms, outage.vms)
+            for outage in (after - before).elements():
+                profile.take(now_ms, outage.until_ms, outage.vms)
+        allocations.outages = outages
+        allocations.down_vms = sum(outage.vms for outage in outages)
         self._locals_changed = True
 
     def _take_out(self, lease: Lease, now_ms: int) -> None:

@@ -112,6 +112,25 @@ class LendingChanged:
     lends: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """VMs of a site that cannot be used, because their nodes failed or are serviced, and until when as expected."""
+
+    vms: int
+    until_ms: int
+
+
+@dataclass(slots=True)
+class OutagesChanged:
+    """The nodes of a site that are down now, all of them; what ran there is reported apart (`LeaseFailed`).
+
+    Sent when a node fails or is repaired, and when it is not repaired by the time that was expected.
+    """
+
+    site: str
+    outages: tuple[Outage, ...]
+
+
 @dataclass(slots=True)
 class NativeQueueSeen:
     """The native jobs of a site, as its scheduler reports them: running ones, and waiting ones in order.
@@ -236,6 +255,7 @@ Event = (
     | CancelRequested
     | ExtendRequested
     | LendingChanged
+    | OutagesChanged
     | NativeQueueSeen
     | OverheadMeasured
     | SiteReported

@@ -86,7 +86,8 @@ class SegmentTableRow(NamedTuple):
     vms: Annotated[int, "VMs"]
     ended_by: Annotated[
         str,
-        "`completed`, `killed`, `preempted`, `cancelled`, `phase` (continues in the next segment) or `horizon`",
+        "`completed`, `killed`, `preempted`, `cancelled`, `failed` (its machines were lost), `phase` (continues in the "
+        "next segment) or `horizon`",
     ]
 
 
@@ -232,5 +233,5 @@ ADDED: dict[str, frozenset[str]] = {
 
 ORIGINS = ("local", "external")
 SEGMENT_KINDS = ("run", "resume", "migrate", "claim")
-SEGMENT_ENDS = ("completed", "killed", "preempted", "cancelled", "phase", "horizon")
+SEGMENT_ENDS = ("completed", "killed", "preempted", "cancelled", "failed", "phase", "horizon")
 """``phase`` ends a resume, migrate or claim segment that goes over into its run segment there and then."""

@@ -3,11 +3,11 @@
 The gateway is the same object that a service would run. The world alone knows how long a job really
 takes; the gateway learns it when the job ends.
 
-All events of an instant are handed over together, in the order (news of leases, then arrivals in the
-order of their streams), before anything is decided.
+All events of an instant are handed over together, in the order (news of leases, events of sources, then
+arrivals in the order of their streams), before anything is decided.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, get_args
@@ -58,6 +58,28 @@ class Observer(Protocol):
         """A job entered the world as a request."""
 
 
+class EventSource(Protocol):
+    """Events that neither the jobs nor the gateway bring about: failing nodes, owners and users who change their minds.
+
+    ``handlers`` is as of an `Observer`.
+    """
+
+    handlers: Mapping[type, Handler]
+
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
+        """A job entered the world as a request."""
+
+    def next_ms(self, *, idle: bool) -> int:
+        """When its next events are due, NEVER_MS if none are.
+
+        ``idle``: nothing runs and no job is to come. Then only events count that waiting leases can hope for, and
+        none that go on for ever.
+        """
+
+    def events(self, now_ms: int) -> Iterable[Event]:
+        """Take the events of this instant; there may be none."""
+
+
 class SimulatedWorld:
     """Jobs, a gateway, and a queue of what is going to happen."""
 
@@ -67,12 +89,17 @@ class SimulatedWorld:
         jobs: Iterator[tuple[int, WorkloadJob]],
         observer: Observer,
         invariants: Invariants | None = None,
+        sources: Sequence[EventSource] = (),
     ) -> None:
-        """Take over a gateway; ``jobs`` are numbered, and ``invariants`` are checked after every instant."""
+        """Take over a gateway; ``jobs`` are numbered, and ``invariants`` are checked after every instant.
+
+        Events of ``sources`` come after news of leases and before arrivals.
+        """
         self.gateway = gateway
         self.now_ms = 0
         self._jobs = jobs
-        self._observer = observer
+        self._observers = (observer, *sources)
+        self._sources = sources
         self._invariants = invariants
         self._event_queue: list[tuple[int, int, Event]] = []
         self._sequence = 0
@@ -89,25 +116,28 @@ class SimulatedWorld:
             LeaseClosed: self._close,
             WakeAt: self._wake,
         }
-        sources = (observer.handlers, own)
-        self._handlers = {
-            kind: tuple(source[kind] for source in sources if kind in source) for kind in get_args(Effect)
-        }
+        followers = (*(one.handlers for one in self._observers), own)
+        self._handlers = {kind: tuple(one[kind] for one in followers if kind in one) for kind in get_args(Effect)}
 
     def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""
         queue, jobs = self._event_queue, self._jobs
         number, job = next(jobs, NO_JOB)
-        while job is not None or queue:
+        while job is not None or queue or (self._sources and self.gateway.leases):
             now_ms = queue[0][0] if queue else NEVER_MS
             if job is not None and job.submit_ms < now_ms:
                 now_ms = job.submit_ms
-            if now_ms > until_ms:
+            if self._sources:
+                idle = now_ms == NEVER_MS
+                now_ms = min(now_ms, *(source.next_ms(idle=idle) for source in self._sources))
+            if now_ms > until_ms or now_ms == NEVER_MS:
                 return
             self.now_ms = now_ms
             events: list[Event] = []
             while queue and queue[0][0] == now_ms:
                 events.append(heappop(queue)[2])
+            for source in self._sources:
+                events += source.events(now_ms)
             while job is not None and job.submit_ms == now_ms:
                 events.append(self._submission(number, job))
                 number, job = next(jobs, NO_JOB)
@@ -140,7 +170,8 @@ class SimulatedWorld:
             wait=job.wait,
         )
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
-        self._observer.submitted(request, job)
+        for one in self._observers:
+            one.submitted(request, job)
         return check_request(request)
 
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
@@ -148,7 +179,8 @@ class SimulatedWorld:
         request, whole = effect.lease.request, self._split.get(effect.coallocation.id)
         job = job_of(request) if whole is None else component_of(whole, request.vms)
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
-        self._observer.submitted(request, job)
+        for one in self._observers:
+            one.submitted(request, job)
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         handlers = self._handlers

@@ -284,8 +284,9 @@ class Recorder:
         self._end_segment(effect.lease, "preempted", now_ms)
 
     def _stopped(self, effect: StopLease, now_ms: int) -> None:
-        cancelled = effect.lease.state is LeaseState.CANCELLED
-        self._end_segment(effect.lease, "cancelled" if cancelled else "preempted", now_ms)
+        state = effect.lease.state
+        if state is not LeaseState.FAILED:  # otherwise its end says why
+            self._end_segment(effect.lease, "cancelled" if state is LeaseState.CANCELLED else "preempted", now_ms)
 
     def _end_segment(self, lease: Lease, ended_by: str, now_ms: int) -> None:
         segment = self._open.pop(lease.id, None)
@@ -328,7 +329,8 @@ class Recorder:
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
-        self._end_segment(lease, str(lease.state), now_ms)
+        is_preempted = effect.reason is Reason.DEADLINE_LOST
+        self._end_segment(lease, "preempted" if is_preempted else str(lease.state), now_ms)
         self._write_lease(lease, effect.reason, now_ms)
 
     def _write_lease(self, lease: Lease, reason: Reason, end_ms: int | None) -> None:

@@ -20,6 +20,7 @@ from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
+from leasehold.simulation.events.opening import CountingSource, open_sources
 from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
 from leasehold.simulation.scenario.sites import routing, sharing, site_settings
@@ -86,6 +87,13 @@ def make_manifest(
     }
 
 
+def _happened(sources: Sequence[CountingSource]) -> dict[str, Any]:
+    """Give the number of events of each kind besides jobs; nothing for a scenario that has none."""
+    if not sources:
+        return {}
+    return {"events": {kind: count for source in sources for kind, count in sorted(source.counts.items())}}
+
+
 INSTANTS_PER_REPORT = 2_000
 
 
@@ -134,11 +142,13 @@ def run_scenario(
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
+        sources = open_sources(scenario, gateway)
         world = SimulatedWorld(
             gateway,
             _numbered(scenario, notes),
             recorder,
             Invariants(gateway) if check else None,
+            sources,
         )
         status = "partial"
         try:
@@ -147,6 +157,7 @@ def run_scenario(
         finally:
             recorder.finish(gateway.leases, world.now_ms)
             manifest = make_manifest(scenario, command, status, world.now_ms, recorder, notes)
+            manifest |= _happened(sources)
             write_manifest(out, manifest | watch.readings())
         if baseline and recorder.read["external"]:
             _run_without_guests(scenario, out)
@@ -181,14 +192,14 @@ def _pass_time(world: SimulatedWorld, scenario: Scenario, recorder: Recorder, pr
 
 
 def _forgotten(gateway: Gateway) -> int:
-    """Count the leases that nothing will wake, but for co-allocations that wait in vain for room."""
+    """Count the leases that nothing will wake, but for those that wait in vain: for room, or for a site that lends."""
     in_vain = {
         part.lease_id
         for coallocation in gateway.coallocations.open.values()
         if coallocation.state is CoAllocationState.HELD
         for part in coallocation.parts
     }
-    return len(gateway.leases.keys() - in_vain)
+    return len(gateway.leases.keys() - in_vain - gateway.pending.unschedulable.keys())
 
 
 def last_instant_ms(scenario: Scenario) -> int:
@@ -208,7 +219,7 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
     gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
     recorder = BaselineRecorder(out)
     local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
-    world = SimulatedWorld(gateway, local_jobs, recorder)
+    world = SimulatedWorld(gateway, local_jobs, recorder, sources=open_sources(scenario, gateway))
     with collecting_less_garbage():
         for _ in world.run(last_instant_ms(scenario)):
             pass

@@ -1,5 +1,6 @@
 """What a report says in words and tables: of one run, and of what differs between two. Nothing is drawn here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -65,6 +66,8 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
         ]
     if coallocations := coallocation_totals(run):
         paragraphs.append(Paragraph("Did co-allocations get their room?", _together(coallocations)))
+    if happened := _events(run, totals, origins):
+        paragraphs.append(Paragraph("What failed, and what was called off?", happened))
     if held_by_agreements(run):
         paragraphs.append(Paragraph("Whom did agreements hold back?", _held_by_agreements(run)))
     if _n(totals, "refused"):
@@ -111,6 +114,8 @@ def _guests(row: Totals) -> str:
         (_whole(row, "refused"), "were refused"),
         (_whole(row, "terminated"), "were terminated for a local job"),
         (_whole(row, "failed"), "lost their deadline after a preemption"),
+        (_whole(row, "machines_lost"), "lost their machines"),
+        (_whole(row, "cancelled"), "were cancelled"),
         (_whole(row, "unfinished"), "were unfinished at the end"),
     ]
     others = listed([f"{number(how_many)} {how}" for how_many, how in ends if how_many])
@@ -163,6 +168,34 @@ def _together(coallocations: Totals) -> str:
     open_ = f"; {number(left)} had neither started nor been refused" if (left := total - started - refused) else ""
     counted = f"{number(started)} of {number(total)} started{waits}{late}"
     return f"{counted}; {number(refused)} {'was' if refused == 1 else 'were'} refused{open_}.{idle}{part}"
+
+
+_EVENTS = {
+    "node-failure": ("node failure",),
+    "drain": ("drain of a cluster", "drains of clusters"),
+    "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
+}
+"""Events that a scenario brings besides its jobs: how one is called, and several, where that takes more than an s."""
+
+
+def _events(run: Run, totals: Totals, origins: Mapping[str, Totals]) -> str:
+    """Tell what happened besides jobs, and which leases ended by it; empty for a run without any of it."""
+    counts: Mapping[str, int] = run.manifest.get("events", {})
+    told = listed([count(counts[kind], *names) for kind, names in _EVENTS.items() if counts.get(kind)])
+    lost = _ended(totals, origins, "machines_lost", "lost their machines")
+    cancelled = _ended(totals, origins, "cancelled", "were cancelled")
+    return " ".join(filter(None, [f"{told}." if told else "", lost, cancelled]))
+
+
+def _ended(totals: Totals, origins: Mapping[str, Totals], key: str, how: str) -> str:
+    if not _whole(totals, key):
+        return ""
+    parts = [
+        count(_whole(origins[origin], key), noun)
+        for origin, noun in (("local", "local job"), ("external", "guest"))
+        if origin in origins and _whole(origins[origin], key)
+    ]
+    return f"{listed(parts)} {how}."
 
 
 def _held_by_agreements(run: Run) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from leasehold.analysis.facts import LOST_REASONS
 from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
 from leasehold.model.tables import MAY_BE_NULL, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
 
@@ -117,11 +118,11 @@ ACCOUNTING = (
 )
 
 
-_ANY_TYPE = ("completed", "killed", "refused", "cancelled")
+_ANY_TYPE = ("completed", "killed", "refused", "cancelled", "failed")
 _FINAL_STATES: dict[str, tuple[str, ...]] = {
     "cancelable": (*_ANY_TYPE, "terminated"),
     "suspendable": _ANY_TYPE,
-    "migratable": (*_ANY_TYPE, "failed"),
+    "migratable": _ANY_TYPE,
     "non-preemptable": _ANY_TYPE,
 }
 _WAITING_STATES = ("submitted", "held", "waiting", "running")
@@ -135,14 +136,15 @@ _LAST_END: dict[str, str] = {
     "completed": "completed",
     "killed": "killed",
     "terminated": "preempted",
-    "failed": "preempted",
+    "failed": "failed",
 }
 """How the last segment of a lease ends that came to this state."""
 
 
 def state_illegal(evidence: Evidence) -> pl.DataFrame:
     """Find the leases in a state that their type does not allow, or open without a reason to be."""
-    final = _is_one_of(_FINAL_STATES) & pl.col("end_ms").is_not_null()
+    may_fail = pl.col("reason").is_in(LOST_REASONS) | (pl.col("lease_type") == "migratable")
+    final = _is_one_of(_FINAL_STATES) & pl.col("end_ms").is_not_null() & ((pl.col("state") != "failed") | may_fail)
     unfinished = (pl.col("reason") == "horizon-reached") & pl.col("end_ms").is_null()
     wrong = evidence.leases.filter(~(final | (_is_one_of(_OPEN_STATES) & unfinished)))
     sentence = pl.format("a {} lease ended as {} ({})", "lease_type", "state", "reason")
@@ -189,9 +191,12 @@ def end_disagrees(evidence: Evidence) -> pl.DataFrame:
     last = evidence.segments.filter("is_last").select("lease_id", "ended_by", seen_ms="end_ms")
     served = pl.col("state").is_in(["completed", "killed"])
     joined = evidence.leases.join(last, on="lease_id", how="left").with_columns(
-        wanted=pl.col("state").replace_strict(_LAST_END, default=None, return_dtype=pl.String)
+        wanted=pl.when(pl.col("reason") == "deadline-lost")
+        .then(pl.lit("preempted"))
+        .otherwise(pl.col("state").replace_strict(_LAST_END, default=None, return_dtype=pl.String))
     )
-    same_end = pl.col("wanted").is_null() | pl.col("ended_by").eq_missing(pl.col("wanted"))
+    held_nothing = (pl.col("wanted") == "failed") & (pl.col("ended_by").fill_null("preempted") == "preempted")
+    same_end = pl.col("wanted").is_null() | held_nothing | pl.col("ended_by").eq_missing(pl.col("wanted"))
     same_time = ~served | pl.col("end_ms").eq_missing(pl.col("seen_ms"))
     never_ran = (pl.col("state") != "refused") | pl.col("seen_ms").is_null()
     sentence = pl.format(

@@ -154,6 +154,10 @@ class CoAllocator:
             self._stop(coallocation, CoAllocationState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
         return coallocation is not None
 
+    def look_again(self) -> None:
+        """Look in this instant at all whose components were promised a start: a site may have moved some of them."""
+        self._dirty.update(one.id for one in self.open.values() if one.state is CoAllocationState.RESERVED)
+
     def handle_losses(self, now_ms: int) -> None:
         """Components have lost their machines: give them another lease, or stop everything."""
         for lease_id in self._lost() if self.open else ():

@@ -17,6 +17,7 @@ from leasehold.configuration.times import RunTime
 from leasehold.configuration.toml import TomlFile, read_toml
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.simulation.scenario.events import FAILURES, check_timeline, read_timeline
 from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
@@ -63,6 +64,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         domains=read_domains(keys),
         agreements=read_agreements(keys, RunTime(sharing.starts_at_ms)),
         sharing=sharing,
+        timeline=read_timeline(keys),
     )
     keys.done()
     return _fitting(scenario)
@@ -79,6 +81,7 @@ def _fitting(scenario: Scenario) -> Scenario:
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
+        check_timeline(scenario.timeline, [cluster.name for cluster in scenario.clusters])
         check_agreements(scenario)  # otherwise once the logs have named the clusters
     return scenario
 
@@ -95,7 +98,8 @@ def _check_different(kind: str, names: list[str]) -> None:
 
 def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     own = CLUSTER.values(keys)
-    return ClusterSpec(**own, terms=read_terms(keys, defaults))
+    failures = FAILURES.read(keys.table("failures")) if "failures" in keys else keys.take("failures", None)
+    return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures)
 
 
 def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:

@@ -26,6 +26,7 @@ from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
+from leasehold.simulation.scenario.events import NodeFailureRates, TimelineEntry, failures_to_dict
 from leasehold.simulation.workload.interpretation import READING, LogInterpretation, PlacingRule
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
@@ -200,10 +201,11 @@ class ClusterSpec:
     ]
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
+    failures: NodeFailureRates | None = None
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-        return CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
+        return CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults) | failures_to_dict(self.failures)
 
 
 CLUSTER = Table(ClusterSpec, "A cluster, with the keys of [defaults] that differ.")
@@ -372,6 +374,7 @@ class Scenario:
     domains: tuple[DomainSpec, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     sharing: SharingSpec = field(default_factory=SharingSpec)
+    timeline: tuple[TimelineEntry, ...] = ()
 
     @property
     def clock(self) -> RunTime:
@@ -389,6 +392,8 @@ class Scenario:
         plain |= {"gateway": GATEWAY.to_dict(self.gateway), "defaults": TERMS.to_dict(self.defaults)}
         plain["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
         plain["stream"] = [stream.to_dict() for stream in self.streams]
+        if self.timeline:
+            plain["timeline"] = [entry.to_dict() for entry in self.timeline]
         return plain | self._agreed_to_dict()
 
     def _agreed_to_dict(self) -> Plain:

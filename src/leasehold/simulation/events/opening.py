@@ -1,0 +1,40 @@
+"""From what a scenario says to the sources of its events."""
+
+from collections import Counter
+from typing import Protocol
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
+from leasehold.simulation.events.timeline import SiteTimeline
+from leasehold.simulation.kernel import EventSource
+from leasehold.simulation.scenario.spec import Scenario
+
+
+class CountingSource(EventSource, Protocol):
+    """A source that counts what happened, by kind."""
+
+    counts: Counter[str]
+
+
+def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
+    """Give the sources of events that a scenario asks for, its sizes settled; nearly always none."""
+    sources: list[CountingSource] = []
+    nodes = {
+        cluster.name: cluster_nodes(
+            gateway.sites[cluster.name].settings.slots,
+            cluster.terms.overhead.vms_per_node,
+            cluster.failures,
+            told,
+            scenario.seed,
+            cluster.name,
+        )
+        for cluster in scenario.clusters
+        if (told := [one for one in scenario.timeline if (one.kind, one.site) == ("node-failure", cluster.name)])
+        or cluster.failures is not None
+    }
+    if nodes:
+        sources.append(NodeFailures(gateway, nodes))
+    timeline = SiteTimeline(scenario.timeline)
+    if not timeline.is_over:
+        sources.append(timeline)
+    return sources

@@ -1,0 +1,141 @@
+"""Events besides jobs, one kind after the other: each comes when the scenario says, and the gateway acts on it."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.simulation.worlds import LogLine, swf, tables
+
+from leasehold.analysis.run import load
+from leasehold.analysis.validation import validate
+from leasehold.model.errors import InvalidField
+from leasehold.simulation.run import RunResult, run_scenario
+from leasehold.simulation.scenario.parse import scenario_from_dict
+
+Plain = dict[str, Any]
+
+
+class World:
+    """A cluster ``a`` of four slots with jobs of its own, and guests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = 0
+
+    def run(self, own: list[LogLine], guests: list[LogLine] = [], **keys: Any) -> RunResult:  # noqa: B006 - not changed
+        """Run it with every promise checked; ``keys`` are set over the scenario's."""
+        return run_scenario(scenario_from_dict(self.values(own, guests) | keys), self._out(), check=True)
+
+    def values(self, own: list[LogLine], guests: list[LogLine]) -> Plain:
+        streams: list[Plain] = []
+        for name, lines, whose in (("own", own, {"site": "a"}), ("guests", guests, {"external": True})):
+            if lines:
+                path = self.folder / f"{name}-{self.runs}.swf"
+                path.write_text(swf(lines))
+                streams.append({"name": name, "log": str(path), **whose})
+                if name == "guests":
+                    streams[-1]["types"] = {"suspendable": 1}
+        return {
+            "name": "world",
+            "gateway": {"policy": "rr"},
+            "cluster": [{"name": "a", "slots": 4}],
+            "stream": streams,
+        }
+
+    def _out(self) -> Path:
+        self.runs += 1
+        return self.folder / f"run-{self.runs}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def leases(run: RunResult) -> pl.DataFrame:
+    """The leases by number; the tables must agree with each other, as `leasehold sim validate` checks."""
+    assert validate(load(run.path)) == []
+    return tables(run)["leases"].sort("lease_id")
+
+
+def column(run: RunResult, name: str) -> list[Any]:
+    return leases(run)[name].to_list()
+
+
+class TestNodes:
+    def test_a_failing_node_takes_what_runs_there_and_its_room_is_missed_until_it_is_back(self, world: World) -> None:
+        failure = {"at_s": 100, "kind": "node-failure", "site": "a", "nodes": 4, "lasts_s": 500}
+        run = world.run([(0, 300, 4, 300), (200, 50, 2, 50)], timeline=[failure])
+        assert column(run, "state") == ["failed", "completed"]
+        assert column(run, "reason") == ["machines-lost", "completed"]
+        assert column(run, "first_start_ms") == [0, 600_000]
+        assert run.manifest["events"] == {"node-failure": 4}
+
+    def test_the_others_start_on_the_nodes_that_are_up(self, world: World) -> None:
+        failure = {"at_s": 100, "kind": "node-failure", "site": "a", "nodes": 2, "lasts_s": 500}
+        run = world.run([(200, 50, 2, 50), (200, 50, 3, 50)], timeline=[failure])
+        assert column(run, "first_start_ms") == [200_000, 600_000]
+
+    def test_nodes_fail_at_the_rate_that_is_said_and_alike_with_and_without_guests(self, world: World) -> None:
+        own, guests = [(600 * n, 500, 2, 500) for n in range(200)], [(900 * n, 2_000, 2, 2_000) for n in range(100)]
+        clusters = [{"name": "a", "slots": 4, "failures": {"mtbf_s": 10_000, "mttr_s": 1_000}}]
+        with_guests, alone = world.run(own, guests, cluster=clusters), world.run(own, cluster=clusters)
+        failures = with_guests.manifest["events"]["node-failure"]
+        assert 25 < failures < 70  # four nodes, 120,000 s, 11,000 s for each failure: 44
+        assert "failed" in column(with_guests, "state")
+        mine = leases(with_guests).filter(pl.col("origin") == "local")["first_start_ms"].to_list()
+        assert mine == column(alone, "first_start_ms")
+
+    def test_a_weibull_shape_below_one_makes_failures_come_in_bursts(self, world: World) -> None:
+        rates = {"mtbf_s": 10_000, "mttr_s": 1_000, "distribution": "weibull", "shape": 0.5}
+        run = world.run([(0, 100_000, 1, 100_000)] * 4, cluster=[{"name": "a", "slots": 4, "failures": rates}])
+        assert run.manifest["events"]["node-failure"] > 0
+
+
+class TestSites:
+    def test_a_drained_cluster_takes_no_guests_until_it_is_resumed(self, world: World) -> None:
+        drain = {"at_s": 100, "kind": "drain", "site": "a"}
+        resume = {"at_s": 900, "kind": "resume", "site": "a"}
+        run = world.run([(0, 10, 1, 10)], [(50, 200, 1, 200), (150, 100, 1, 100)], timeline=[drain, resume])
+        assert leases(run).filter(pl.col("origin") == "external")["first_start_ms"].to_list() == [50_000, 900_000]
+
+    def test_a_drain_may_say_how_long_it_lasts_and_own_users_do_not_notice(self, world: World) -> None:
+        drain = {"at_s": 100, "kind": "drain", "site": "a", "lasts_s": 400}
+        run = world.run([(150, 10, 1, 10)], [(150, 100, 1, 100)], timeline=[drain])
+        assert sorted(column(run, "first_start_ms")) == [150_000, 500_000]
+
+    def test_a_cluster_that_never_lends_again_leaves_its_guests_waiting(self, world: World) -> None:
+        run = world.run([(0, 10, 1, 10)], [(150, 100, 1, 100)], timeline=[{"at_s": 100, "kind": "drain", "site": "a"}])
+        assert sorted(column(run, "state")) == ["completed", "held"]
+
+    def test_no_guest_starts_where_machines_do_not_answer(self, world: World) -> None:
+        silent = {"at_s": 100, "kind": "unreachable", "site": "a", "lasts_s": 400}
+        run = world.run([(0, 10, 1, 10)], [(150, 100, 1, 100)], timeline=[silent])
+        assert sorted(column(run, "first_start_ms")) == [0, 500_000]
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "expected"),
+    [
+        ({"at_s": 1, "kind": "drain"}, "timeline[0].site", "drain takes at_s, site, lasts_s"),
+        ({"at_s": 1, "kind": "resume", "site": "a", "nodes": 2}, "timeline[0].nodes", "resume takes at_s, site"),
+        ({"at_s": 1, "kind": "drains", "site": "a"}, "timeline[0].kind", "drain"),
+        ({"at_s": 1, "kind": "drain", "site": "b"}, "timeline[0].site", "a"),
+        ({"kind": "drain", "site": "a"}, "timeline[0].at_s", "number"),
+        ({"at_s": 1, "kind": "node-failure", "site": "a"}, "timeline[0].lasts_s", "node-failure takes"),
+    ],
+)
+def test_wrong_entries_are_refused_in_one_line(world: World, entry: Plain, field: str, expected: str) -> None:
+    with pytest.raises(InvalidField) as raised:
+        world.run([(0, 10, 1, 10)], timeline=[entry])
+    assert raised.value.field == field
+    assert expected in str(raised.value)
+
+
+def test_a_scenario_with_events_is_written_as_it_was_read(world: World) -> None:
+    values = world.values([(0, 10, 1, 10)], [])
+    values["timeline"] = [{"at_s": 1, "kind": "node-failure", "site": "a", "nodes": 2, "lasts_s": 5}]
+    values["cluster"][0]["failures"] = {"mtbf_s": 1_000, "mttr_s": 10}
+    scenario = scenario_from_dict(values)
+    assert scenario_from_dict(scenario.to_dict()) == scenario
