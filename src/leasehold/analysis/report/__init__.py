@@ -1,7 +1,7 @@
 """The report of a run as one HTML page that needs no network, and its charts as picture files.
 
-Drawing needs the extra ``leasehold[report]``: Altair draws, vl-convert renders, Jinja lays out. They
-are imported when something is drawn, so that the words alone (`sentences`) cost nothing.
+Drawing needs the extra ``leasehold[report]``: vl-convert draws, Jinja lays out, Altair is for notebooks. They
+are imported when something is drawn, so that the words alone (`contents`) cost nothing.
 """
 
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ def can_draw() -> bool:
 def write_report(run: Run, path: Path) -> Path:
     """Write the page on one run and return its path. Raises LeaseholdError without the extra."""
     _check_can_draw()
-    from leasehold.analysis.report import page  # noqa: PLC0415 - altair is an extra
+    from leasehold.analysis.report import page  # noqa: PLC0415 - jinja2 is an extra
 
     return page.write_run_page(run, path)
 
@@ -33,7 +33,7 @@ def write_report(run: Run, path: Path) -> Path:
 def write_comparison(first: Run, second: Run, path: Path) -> Path:
     """Write one page on two runs and return its path. Raises LeaseholdError without the extra."""
     _check_can_draw()
-    from leasehold.analysis.report import page  # noqa: PLC0415 - altair is an extra
+    from leasehold.analysis.report import page  # noqa: PLC0415 - jinja2 is an extra
 
     return page.write_comparison_page(first, second, path)
 
@@ -44,7 +44,7 @@ def write_pictures(run: Run, folder: Path) -> list[Path]:
     Raises LeaseholdError without the extra.
     """
     _check_can_draw()
-    from leasehold.analysis.report import charts  # noqa: PLC0415 - altair is an extra
+    from leasehold.analysis.report import charts  # noqa: PLC0415 - large
 
     return charts.write_pictures(run, folder)
 
@@ -57,9 +57,14 @@ def gantt_chart(
     Raises UnknownName for a site that the run has not, and LeaseholdError without the extra.
     """
     _check_can_draw()
-    from leasehold.analysis.report import charts  # noqa: PLC0415 - altair is an extra
+    import altair as alt  # noqa: PLC0415 - an extra
 
-    return charts.gantt_chart(run, site, from_ms, to_ms)
+    from leasehold.analysis.report import charts, render  # noqa: PLC0415 - large
+
+    window = charts.chosen_window(run, site, from_ms, to_ms)
+    spec = charts.draw_window(run, window, render.FILE_STYLE) | {"config": render.vega_config(render.FILE_STYLE)}
+    drawn: alt.LayerChart = alt.LayerChart.from_dict(spec | {"width": 900})
+    return drawn
 
 
 def _check_can_draw() -> None:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from leasehold.analysis.export import assign_processors, holdings
 from leasehold.analysis.facts import GUESTS, PARTIES, PARTY, lease_facts, mean_held, segment_facts
 from leasehold.analysis.metrics import by_cluster_and_party
-from leasehold.analysis.report.render import FILE_STYLE, IDLE, AnyChart, Style, vega_config, write_png, write_svg
+from leasehold.analysis.report.render import FILE_STYLE, IDLE, Spec, Style, write_png, write_svg
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import duration
 from leasehold.model.errors import UnknownName
@@ -123,10 +122,10 @@ _MOST_HEIGHT = 460
 _PIXELS_PER_SLOT = 6
 
 
-def gantt_chart(
+def chosen_window(
     run: Run, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
-) -> alt.LayerChart:
-    """Draw one cluster's leases, by default where and when contention was highest.
+) -> GanttWindow:
+    """Choose a cluster and a stretch: by default those with most contention.
 
     Raises UnknownName for a site that the run has not.
     """
@@ -135,10 +134,7 @@ def gantt_chart(
         window = _of_site(run, site, window)
     begin_ms = window.from_ms if from_ms is None else from_ms
     end_ms = window.to_ms if to_ms is None else to_ms
-    chosen = GanttWindow(window.site, begin_ms, end_ms, window.is_whole)
-    chart = draw_window(run, chosen, FILE_STYLE)
-    configured: alt.LayerChart = chart.properties(width=900).configure(**vega_config(FILE_STYLE))
-    return configured
+    return GanttWindow(window.site, begin_ms, end_ms, window.is_whole)
 
 
 def _of_site(run: Run, site: str, window: GanttWindow) -> GanttWindow:
@@ -147,69 +143,87 @@ def _of_site(run: Run, site: str, window: GanttWindow) -> GanttWindow:
     return window if window.site == site else GanttWindow(site, run.begin_ms, run.end_ms, is_whole=True)
 
 
-def draw_window(run: Run, window: GanttWindow, style: Style) -> alt.LayerChart:
+def draw_window(run: Run, window: GanttWindow, style: Style) -> Spec:
     """Draw the leases of a window in a style."""
     scale = scale_for(window.to_ms - window.from_ms)
     slots = int(run.sites.filter(pl.col("site") == window.site)["slots"][0])
-    data = alt.InlineData(values=_lease_bars(run, window, slots, scale))
-    time = alt.Axis(grid=False, format=",d", values=scale.ticks(window.from_ms, window.to_ms), labelOverlap=True)
-    x = alt.X("from:Q", title=scale.title, scale=_domain(window, scale), axis=time)
-    y = alt.Y("low:Q", title="VMs", scale=alt.Scale(domain=[0, slots], nice=False), axis=alt.Axis(grid=False))
+    domain = [window.from_ms / scale.unit_ms, window.to_ms / scale.unit_ms]
+    time = quantity(
+        "from",
+        title=scale.title,
+        scale={"domain": domain, "nice": False},
+        axis=_time_ticks(scale, window.from_ms, window.to_ms),
+    )
+    vms = quantity("low", title="VMs", scale={"domain": [0, slots], "nice": False}, axis={"grid": False})
     height = min(max(slots * _PIXELS_PER_SLOT, _LEAST_HEIGHT), _MOST_HEIGHT)
-    layers = (_room(slots, style), _leases(data, x, y, style), _overheads(data, style), _cuts(data, style))
-    return alt.LayerChart(layer=[*layers], width="container", height=height)
+    layers = [_room(slots, style), _leases(time, vms, style), _overheads(style), _cuts(style)]
+    bars = {"leases": _lease_bars(run, window, slots, scale)}
+    return {"layer": layers, "datasets": bars, "width": "container", "height": height}
 
 
-def _domain(window: GanttWindow, scale: TimeScale) -> alt.Scale:
-    return alt.Scale(domain=[window.from_ms / scale.unit_ms, window.to_ms / scale.unit_ms], nice=False)
+def quantity(field: str, **more: object) -> Spec:
+    """Encode a column of numbers."""
+    return {"field": field, "type": "quantitative", **more}
 
 
-def _room(slots: int, style: Style) -> alt.Chart:
+def name(field: str, **more: object) -> Spec:
+    """Encode a column of names."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def coloured(style: Style, parties: Sequence[str], legend: Spec) -> Spec:
+    """Encode parties by their colours; the report has one legend for all charts."""
+    scale = {"domain": list(parties), "range": style.colours_of(tuple(parties))}
+    return name("party", scale=scale, legend=legend if style.carries_legend else None)
+
+
+def _time_ticks(scale: TimeScale, from_ms: int, to_ms: int) -> Spec:
+    return {"grid": False, "format": ",d", "values": scale.ticks(from_ms, to_ms), "labelOverlap": True}
+
+
+_ROW = {"y": quantity("low"), "y2": {"field": "high"}}
+
+
+def _room(slots: int, style: Style) -> Spec:
     """Fill the unused room."""
-    data = alt.InlineData(values=[{"low": 0, "high": slots}])
-    chart: alt.Chart = alt.Chart(data).mark_rect(color=style.idle).encode(y="low:Q", y2="high:Q")
-    return chart
+    room = {"values": [{"low": 0, "high": slots}]}
+    return {"data": room, "mark": {"type": "rect", "color": style.idle}, "encoding": _ROW}
 
 
-def _leases(data: alt.InlineData, x: alt.X, y: alt.Y, style: Style) -> alt.Chart:
-    legend = alt.Legend(columns=len(PARTIES)) if style.carries_legend else None
-    colours = alt.Scale(domain=list(PARTIES), range=style.colours_of(PARTIES))
+def _leases(time: Spec, vms: Spec, style: Style) -> Spec:
     shown = ("lease", "party", "consumer", "VMs", "starts", "ends", "ended by", "gave way to")
-    chart: alt.Chart = (
-        alt.Chart(data)
-        .mark_rect(stroke=style.idle, strokeWidth=0.6, clip=True)
-        .encode(
-            x=x,
-            x2="to:Q",
-            y=y,
-            y2="high:Q",
-            color=alt.Color("party:N", scale=colours, legend=legend),
-            tooltip=[alt.Tooltip(f"{name}:N") for name in shown],
-        )
-    )
-    return chart
+    return {
+        "data": {"name": "leases"},
+        "mark": {"type": "rect", "stroke": style.idle, "strokeWidth": 0.6, "clip": True},
+        "encoding": {
+            "x": time,
+            "x2": {"field": "to"},
+            "y": vms,
+            "y2": {"field": "high"},
+            "color": coloured(style, PARTIES, {"columns": len(PARTIES)}),
+            "tooltip": [name(field) for field in shown],
+        },
+    }
 
 
-def _overheads(data: alt.InlineData, style: Style) -> alt.Chart:
+def _overheads(style: Style) -> Spec:
     """Pale the stretch in which memory is restored or moved and no work is done."""
-    chart: alt.Chart = (
-        alt.Chart(data)
-        .transform_filter("datum.works > datum.from")
-        .mark_rect(color=style.idle, opacity=0.55, clip=True)
-        .encode(x="from:Q", x2="works:Q", y="low:Q", y2="high:Q")
-    )
-    return chart
+    return {
+        "data": {"name": "leases"},
+        "transform": [{"filter": "datum.works > datum.from"}],
+        "mark": {"type": "rect", "color": style.idle, "opacity": 0.55, "clip": True},
+        "encoding": {"x": quantity("from"), "x2": {"field": "works"}, **_ROW},
+    }
 
 
-def _cuts(data: alt.InlineData, style: Style) -> alt.Chart:
+def _cuts(style: Style) -> Spec:
     """Draw a heavy edge where a lease had to give way."""
-    chart: alt.Chart = (
-        alt.Chart(data)
-        .transform_filter("datum.cut")
-        .mark_rule(color=style.mark, strokeWidth=2.5, clip=True)
-        .encode(x="to:Q", y="low:Q", y2="high:Q")
-    )
-    return chart
+    return {
+        "data": {"name": "leases"},
+        "transform": [{"filter": "datum.cut"}],
+        "mark": {"type": "rule", "color": style.mark, "strokeWidth": 2.5, "clip": True},
+        "encoding": {"x": quantity("to"), **_ROW},
+    }
 
 
 def _lease_bars(run: Run, window: GanttWindow, slots: int, scale: TimeScale) -> list[dict[str, Any]]:
@@ -264,15 +278,15 @@ def write_pictures(run: Run, folder: Path) -> list[Path]:
     """Write each chart of the run as SVG and PNG into ``folder`` and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        write(chart, FILE_STYLE, folder / f"{name}.{suffix}")
-        for name, chart in pictures(run).items()
+        write(chart, FILE_STYLE, folder / f"{title}.{suffix}")
+        for title, chart in pictures(run).items()
         for suffix, write in _WRITERS
     ]
 
 
-def pictures(run: Run) -> dict[str, AnyChart]:
+def pictures(run: Run) -> dict[str, Spec]:
     """Return the charts of a run by name; the Gantt chart only where something ran."""
-    charts: dict[str, AnyChart] = {
+    charts: dict[str, Spec] = {
         "utilisation": utilisation_chart(run, FILE_STYLE),
         "waiting": waiting_chart(run, FILE_STYLE),
         "preemption": preemption_chart(run, FILE_STYLE),
@@ -286,97 +300,86 @@ def pictures(run: Run) -> dict[str, AnyChart]:
 
 def utilisation_chart(
     run: Run, style: Style, *, sites: Sequence[str] | None = None, bins: int = 240, height: int = 240
-) -> alt.LayerChart:
+) -> Spec:
     """Draw the mean VMs held in each of ``bins`` stretches of the run, locals at the bottom, idle on top."""
     scale = scale_for(run.span_ms)
     rows = _stretches(mean_held(run, bins, sites), scale)
-    slots = max(sum(rows[0][name] for name in _LAYERS), 1)
-    data = alt.InlineData(values=rows)
-    time = alt.Axis(grid=False, format=",d", values=scale.ticks(run.begin_ms, run.end_ms), labelOverlap=True)
-    x = alt.X("from:Q", title=scale.title, scale=alt.Scale(nice=False), axis=time)
-    areas = _held_areas(data, style, x, slots)
-    hover = _hovered(data, scale)
-    return alt.LayerChart(layer=[areas, hover], width="container", height=height)
+    slots = max(sum(rows[0][layer] for layer in _LAYERS), 1)
+    time = quantity("from", title=scale.title, scale={"nice": False}, axis=_time_ticks(scale, run.begin_ms, run.end_ms))
+    layers = [_held_areas(time, slots, style), _hovered(scale)]
+    return {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
 
 
 def _stretches(held: pl.DataFrame, scale: TimeScale) -> list[dict[str, float]]:
-    times = [(pl.col(name) / scale.unit_ms).round(4).alias(name[:-3]) for name in ("from_ms", "to_ms")]
-    rows = held.select(*times, *(pl.col(name).round(2) for name in _LAYERS)).to_dicts()
+    times = [(pl.col(edge) / scale.unit_ms).round(4).alias(edge[:-3]) for edge in ("from_ms", "to_ms")]
+    rows = held.select(*times, *(pl.col(layer).round(2) for layer in _LAYERS)).to_dicts()
     last = rows[-1]
     return [*rows, last | {"from": last["to"]}]
 
 
-def _held_areas(data: alt.InlineData, style: Style, x: alt.X, slots: float) -> alt.Chart:
-    legend = alt.Legend(values=list(_LAYERS), columns=len(_LAYERS)) if style.carries_legend else None
-    order = " : ".join(f"datum.party == '{name}' ? {place}" for place, name in enumerate(_LAYERS)) + " : 9"
-    colours = alt.Scale(domain=list(_LAYERS), range=style.colours_of(_LAYERS))
-    chart: alt.Chart = (
-        alt.Chart(data)
-        .transform_fold(list(_LAYERS), as_=["party", "vms"])
-        .transform_calculate(place=order)
-        .mark_area(interpolate="step-after", line=False)
-        .encode(
-            x=x,
-            y=alt.Y("vms:Q", title="VMs", stack="zero", scale=alt.Scale(domain=[0, slots], nice=False)),
-            color=alt.Color("party:N", scale=colours, legend=legend),
-            order=alt.Order("place:Q"),
-        )
-    )
-    return chart
+def _held_areas(time: Spec, slots: float, style: Style) -> Spec:
+    order = " : ".join(f"datum.party == '{layer}' ? {place}" for place, layer in enumerate(_LAYERS)) + " : 9"
+    legend = {"values": list(_LAYERS), "columns": len(_LAYERS)}
+    return {
+        "transform": [{"fold": list(_LAYERS), "as": ["party", "vms"]}, {"calculate": order, "as": "place"}],
+        "mark": {"type": "area", "interpolate": "step-after", "line": False},
+        "encoding": {
+            "x": time,
+            "y": quantity("vms", title="VMs", stack="zero", scale={"domain": [0, slots], "nice": False}),
+            "color": coloured(style, _LAYERS, legend),
+            "order": quantity("place"),
+        },
+    }
 
 
-def _hovered(data: alt.InlineData, scale: TimeScale) -> alt.Chart:
+def _hovered(scale: TimeScale) -> Spec:
     """Lay an unseen bar over each stretch that shows its numbers."""
-    when = [alt.Tooltip("from:Q", title=f"from ({scale.unit})", format=",.2f")]
-    held = [alt.Tooltip(f"{name}:Q", title=name, format=",.1f") for name in _LAYERS]
-    pointed = alt.selection_point(on="pointerover", clear="pointerout", fields=["from"], empty=False)
-    chart: alt.Chart = (
-        alt.Chart(data)
-        .mark_rect(color="currentColor")
-        .encode(
-            x="from:Q",
-            x2="to:Q",
-            opacity=alt.condition(pointed, alt.value(0.25), alt.value(0)),
-            tooltip=when + held,
-        )
-        .add_params(pointed)
-    )
-    return chart
+    when = [quantity("from", title=f"from ({scale.unit})", format=",.2f")]
+    held = [quantity(layer, title=layer, format=",.1f") for layer in _LAYERS]
+    pointed = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["from"]}
+    shown = {"condition": {"param": "pointed", "empty": False, "value": 0.25}, "value": 0}
+    return {
+        "params": [{"name": "pointed", "select": pointed}],
+        "mark": {"type": "rect", "color": "currentColor"},
+        "encoding": {"x": quantity("from"), "x2": {"field": "to"}, "opacity": shown, "tooltip": when + held},
+    }
 
 
 # --- which share of the leases of each party had started after how long a wait ----------------------------
 
 
-def waiting_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> alt.LayerChart:
+def waiting_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> Spec:
     """Draw the wait from ready time to first start as the share of leases that started within it.
 
     A dot at the left says which share started at once. ``beside`` is a run whose chart is shown next
     to this one and has to have the same scale.
     """
-    curves = [_waiting_curve(run, party) for party in PARTIES]
-    rows = [row for curve in curves for row in curve]
+    rows = [row for party in PARTIES for row in _waiting_curve(run, party)]
     most_s = max(_longest_wait_s(shown) for shown in (run, beside or run))
-    colours = alt.Scale(domain=list(PARTIES), range=style.colours_of(PARTIES))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("wait_s:Q", title="wait from ready time to first start", **_time_axis(most_s)),
-        y=alt.Y("started:Q", title="% of leases started", scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color("party:N", scale=colours, legend=alt.Legend() if style.carries_legend else None),
-        tooltip=["party:N", alt.Tooltip("told:N", title="within"), alt.Tooltip("started:Q", format=".1f")],
-    )
-    lines = base.mark_line(interpolate="step-after", strokeWidth=2.2, clip=True)
-    at_once = base.transform_filter("datum.wait_s == 0").mark_point(filled=True, size=70, opacity=1)
-    return alt.LayerChart(layer=[lines, at_once], width="container", height=height)
+    encoding = {
+        "x": quantity("wait_s", title="wait from ready time to first start", **_time_axis(most_s)),
+        "y": quantity("started", title="% of leases started", scale={"domain": [0, 100]}),
+        "color": coloured(style, PARTIES, {}),
+        "tooltip": [name("party"), name("told", title="within"), quantity("started", format=".1f")],
+    }
+    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 2.2, "clip": True}
+    at_once = {
+        "transform": [{"filter": "datum.wait_s == 0"}],
+        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+        "encoding": encoding,
+    }
+    layers = [{"mark": line, "encoding": encoding}, at_once]
+    return {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
 
 
-def _time_axis(most_s: float) -> dict[str, Any]:
+def _time_axis(most_s: float) -> Spec:
     """Return scale and axis for waits: fine where they are short, and named in readable units."""
     ticks = [tick for tick in _TICKS_S if tick <= max(most_s, _TICKS_S[1])]
     named = zip(_TICKS_S, _TICK_NAMES, strict=True)
-    names = " : ".join(f"datum.value == {tick} ? '{name}'" for tick, name in named) + " : ''"
-    reach = alt.Scale(type="symlog", constant=30, domain=[0, max(most_s, ticks[-1])], nice=False)
+    names = " : ".join(f"datum.value == {tick} ? '{told}'" for tick, told in named) + " : ''"
     return {
-        "scale": reach,
-        "axis": alt.Axis(values=ticks, labelExpr=names, labelFlush=True, labelOverlap=True),
+        "scale": {"type": "symlog", "constant": 30, "domain": [0, max(most_s, ticks[-1])], "nice": False},
+        "axis": {"values": ticks, "labelExpr": names, "labelFlush": True, "labelOverlap": True},
     }
 
 
@@ -409,28 +412,28 @@ def _curve_point(party: str, wait_s: float, started: float) -> dict[str, float |
 # --- how many VMs each cluster took back from guests of each type -----------------------------------------
 
 
-def preemption_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> alt.Chart:
+def preemption_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> Spec:
     """Draw the VMs preempted at each cluster by lease type; of many clusters those that took most.
 
     ``beside`` is a run whose chart is shown next to this one and has to have the same scale.
     """
     table = _preempted(run)
     shown = _clusters_that_took_most(table)
-    reach = alt.Scale(domain=[0, max(1, *(_most_vms(_preempted(each)) for each in (run, beside or run)))])
-    colours = alt.Scale(domain=list(_PREEMPTABLE), range=style.colours_of(_PREEMPTABLE))
-    chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=_bars(table, shown)))
-        .mark_bar(size=max(8, min(26, height // (2 * max(len(shown), 1)))))
-        .encode(
-            x=alt.X("vms_preempted:Q", title="VMs preempted", axis=alt.Axis(tickCount=5), scale=reach),
-            y=alt.Y("site:N", title=None, sort=shown, axis=alt.Axis(grid=False, labelLimit=110)),
-            color=alt.Color("party:N", scale=colours, legend=alt.Legend() if style.carries_legend else None),
-            order=alt.Order("place:Q"),
-            tooltip=["site:N", "party:N", "vms_preempted:Q", "preemptions:Q"],
-        )
-        .properties(width="container", height=height)
-    )
-    return chart
+    most = max(1, *(_most_vms(_preempted(each)) for each in (run, beside or run)))
+    vms = quantity("vms_preempted", title="VMs preempted", axis={"tickCount": 5}, scale={"domain": [0, most]})
+    return {
+        "data": {"values": _bars(table, shown)},
+        "mark": {"type": "bar", "size": max(8, min(26, height // (2 * max(len(shown), 1))))},
+        "encoding": {
+            "x": vms,
+            "y": name("site", title=None, sort=shown, axis={"grid": False, "labelLimit": 110}),
+            "color": coloured(style, _PREEMPTABLE, {}),
+            "order": quantity("place"),
+            "tooltip": [name("site"), name("party"), quantity("vms_preempted"), quantity("preemptions")],
+        },
+        "width": "container",
+        "height": height,
+    }
 
 
 def _preempted(run: Run) -> pl.DataFrame:

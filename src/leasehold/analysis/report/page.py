@@ -1,6 +1,6 @@
 """The report page: what happened in words, then in pictures, then in tables, then how it was counted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,11 @@ from leasehold.analysis.report.contents import (
 )
 from leasehold.analysis.report.render import (
     PAGE_STYLE,
-    AnyChart,
+    Spec,
     as_script_data,
     live_spec,
-    to_svg,
+    still_spec,
+    to_svgs,
     vega_bundle,
 )
 from leasehold.analysis.run import Run
@@ -47,14 +48,18 @@ _CLUSTERS_DRAWN = 6
 _MS_PER_S = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReportFigure:
-    """A chart with its title and what to see in it; ``svg`` shows at once, ``spec`` answers the pointer."""
+    """A chart with its title and what to see in it; ``svg`` shows at once, ``spec`` answers the pointer.
+
+    ``still`` is what ``svg`` is drawn from: all figures of a page at a time.
+    """
 
     title: str
     caption: str
-    svg: str
-    spec: dict[str, Any]
+    spec: Spec
+    still: Spec
+    svg: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,46 +74,54 @@ class Tile:
 def write_run_page(run: Run, path: Path) -> Path:
     """Write the report of one run as a single HTML file that needs no network; return its path."""
     numbers = totals(run)
+    utilisation, gantt = list(_utilisation(run)), _gantt(run)
+    waiting, preemption = _waiting(run), _preemption(run)
     context = {
         "run": run,
         "about": _about(run),
         "headline": headline(run, numbers),
         "paragraphs": what_happened(run, numbers),
         "tiles": _tiles(run, numbers),
-        "utilisation": list(_utilisation(run)),
-        "gantt": _gantt(run),
-        "waiting": _waiting(run),
-        "preemption": _preemption(run),
+        "utilisation": utilisation,
+        "gantt": gantt,
+        "waiting": waiting,
+        "preemption": preemption,
         "matrix": waiting_matrix(run),
         "tables": [party_table(run), cluster_table(run), *coallocation_tables(run)],
         "endings": ending_table(run),
         "sites": site_table(run),
         "disagreements": reconcile(run),
     }
-    return _write(path, "report.html", context)
+    figures = [*utilisation, *([gantt] if gantt else []), waiting, preemption]
+    return _write(path, "report.html", context, figures)
 
 
 def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
     """Write two runs on one page: the differences in words, pictures side by side, every metric."""
+    utilisation = [_figure(utilisation_chart(run, PAGE_STYLE), run.name) for run in (first, second)]
+    waiting = _side_by_side(waiting_chart, first, second)
+    preemption = _side_by_side(preemption_chart, first, second)
     context = {
         "runs": [(first, _about(first)), (second, _about(second))],
         "headline": headline_of_two(first, second),
         "paragraphs": what_differs(first, second),
         "metrics": metric_rows(first, second),
-        "utilisation": [_figure(utilisation_chart(run, PAGE_STYLE), run.name) for run in (first, second)],
-        "waiting": _side_by_side(waiting_chart, first, second),
-        "preemption": _side_by_side(preemption_chart, first, second),
+        "utilisation": utilisation,
+        "waiting": waiting,
+        "preemption": preemption,
     }
-    return _write(path, "comparison.html", context)
+    return _write(path, "comparison.html", context, [*utilisation, *waiting, *preemption])
 
 
-def _side_by_side(draw: Callable[..., AnyChart], first: Run, second: Run) -> list[ReportFigure]:
+def _side_by_side(draw: Callable[..., Spec], first: Run, second: Run) -> list[ReportFigure]:
     """Draw the same chart of two runs on the same scales."""
     pairs = ((first, second), (second, first))
     return [_figure(draw(run, PAGE_STYLE, beside=other), run.name, width=560) for run, other in pairs]
 
 
-def _write(path: Path, template: str, context: dict[str, Any]) -> Path:
+def _write(path: Path, template: str, context: dict[str, Any], figures: Sequence[ReportFigure]) -> Path:
+    for figure, svg in zip(figures, to_svgs([figure.still for figure in figures]), strict=True):
+        figure.svg = svg
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("leasehold.analysis.report", "templates"),
         autoescape=True,
@@ -149,8 +162,8 @@ def _tiles(run: Run, numbers: Totals) -> list[Tile]:
     ]
 
 
-def _figure(chart: AnyChart, title: str, caption: str = "", width: int = 1000) -> ReportFigure:
-    return ReportFigure(title, caption, to_svg(chart, PAGE_STYLE, width), live_spec(chart, PAGE_STYLE))
+def _figure(chart: Spec, title: str, caption: str = "", width: int = 1000) -> ReportFigure:
+    return ReportFigure(title, caption, live_spec(chart, PAGE_STYLE), still_spec(chart, PAGE_STYLE, width))
 
 
 def _utilisation(run: Run) -> Iterator[ReportFigure]:

@@ -1,21 +1,26 @@
 """How all charts look, one colour for each party everywhere; and from a chart to SVG, PNG or JSON.
 
-Without a network and without a browser.
+Without a network and without a browser. A chart is a Vega-Lite specification, as plain data. What draws it holds a
+JavaScript engine, which never gives back its memory: pages are drawn in a process of their own (`stills.py`), and
+the script that makes them live, the same for all pages, is kept in the user's cache.
 """
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
-
-import altair as alt
-import vl_convert
+from typing import Any
 
 from leasehold.analysis.facts import PARTIES
 
-AnyChart = alt.Chart | alt.LayerChart
+Spec = dict[str, Any]
+"""A chart in Vega-Lite, without the style."""
 
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _STILL_WIDTH = 1000
 _PICTURE_SCALE = 2.0
 
@@ -100,35 +105,37 @@ def vega_config(style: Style) -> dict[str, Any]:
     }
 
 
-def live_spec(chart: AnyChart, style: Style) -> dict[str, Any]:
+def live_spec(chart: Spec, style: Style) -> Spec:
     """Return the chart as a specification that fits whatever width it is given."""
-    spec: dict[str, Any] = chart.to_dict()
-    spec["config"] = vega_config(style)
-    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
-    return spec
+    shape = {"config": vega_config(style), "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {"$schema": _SCHEMA, **chart, **shape}
 
 
-def still_spec(chart: AnyChart, style: Style, width: int = _STILL_WIDTH) -> dict[str, Any]:
+def still_spec(chart: Spec, style: Style, width: int = _STILL_WIDTH) -> Spec:
     """Return the chart as a specification of a fixed width."""
     return live_spec(chart, style) | {"width": width}
 
 
-def to_svg(chart: AnyChart, style: Style, width: int = _STILL_WIDTH) -> str:
-    """Draw the chart as SVG text."""
-    svg: str = vl_convert.vegalite_to_svg(still_spec(chart, style, width))
-    return svg
-
-
-def write_svg(chart: AnyChart, style: Style, path: Path) -> Path:
+def write_svg(chart: Spec, style: Style, path: Path) -> Path:
     """Draw the chart into an SVG file and return its path."""
-    path.write_text(to_svg(chart, style), encoding="utf-8")
+    import vl_convert  # noqa: PLC0415 - of an extra, and large
+
+    path.write_text(vl_convert.vegalite_to_svg(still_spec(chart, style)), encoding="utf-8")
     return path
 
 
-def write_png(chart: AnyChart, style: Style, path: Path) -> Path:
+def write_png(chart: Spec, style: Style, path: Path) -> Path:
     """Draw the chart into a PNG file, twice as fine as the screen, and return its path."""
+    import vl_convert  # noqa: PLC0415 - of an extra, and large
+
     path.write_bytes(vl_convert.vegalite_to_png(still_spec(chart, style), scale=_PICTURE_SCALE))
     return path
+
+
+def to_svgs(stills: Sequence[Spec]) -> list[str]:
+    """Draw specifications of a fixed width as SVG texts, in a process of their own."""
+    drawn: list[str] = _drawn_apart({"stills": list(stills)})["stills"]
+    return drawn
 
 
 def as_script_data(value: object) -> str:
@@ -137,7 +144,31 @@ def as_script_data(value: object) -> str:
 
 
 def vega_bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script that sets ``vegaEmbed``."""
-    # Its types demand a script of one's own to bundle; without one the three are bundled as they are.
-    whole = cast("Callable[[], str]", vl_convert.javascript_bundle)
-    return whole().replace("</script", "<\\/script")
+    """Return Vega, Vega-Lite and Vega-Embed as one script that sets ``vegaEmbed``; made once for each version."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kept = home / "leasehold" / f"vega-{version('vl-convert-python')}.js"
+    try:
+        return kept.read_text(encoding="utf-8")
+    except OSError:
+        bundle: str = _drawn_apart({"bundle": True})["bundle"].replace("</script", "<\\/script")
+        _keep(kept, bundle)
+        return bundle
+
+
+def _keep(file: Path, text: str) -> None:
+    """Write a file of the cache, whole or not at all; without a cache it is made again each time."""
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(file)
+    except OSError:
+        draft.unlink(missing_ok=True)
+
+
+def _drawn_apart(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Let `stills.py` draw; it is run as a file, so that it imports nothing of this package."""
+    command = [sys.executable, "-P", str(Path(__file__).with_name("stills.py"))]
+    done = subprocess.run(command, input=json.dumps(wanted), stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ours
+    drawn: dict[str, Any] = json.loads(done.stdout)
+    return drawn

@@ -415,7 +415,9 @@ def draw(outcome: HybridOutcome, folder: Path) -> list[Path]:
         7: _curves_chart(figure_7(), alt.X("x:O", title="nodes", axis=alt.Axis(labelAngle=0))),
         8: _agreement_chart(outcome),
     }
-    return [write_svg(chart, FILE_STYLE, folder / f"hybrid-fig{number}.svg") for number, chart in charts.items()]
+    return [
+        write_svg(chart.to_dict(), FILE_STYLE, folder / f"hybrid-fig{number}.svg") for number, chart in charts.items()
+    ]
 
 
 def _curves_chart(curves: Sequence[ReliabilityCurve], axis: alt.X) -> alt.LayerChart:
