@@ -18,10 +18,9 @@ from tests.service.drivers.qemu.machines import end_machines
 
 from leasehold.analysis.measures import COALLOCATION_CATALOGUE
 from leasehold.analysis.metrics import CATALOGUE
-from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.names import LEASE_STATES
 from leasehold.configuration.job_description.description import NOT_SERVED, read_fields
-from leasehold.jobs.job import JobReason
+from leasehold.jobs.job import FAULT_SENTENCES, JobReason
 from leasehold.jobs.job import sentence as of_job
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as of_matching
@@ -88,7 +87,7 @@ def test_the_jobs_page_has_every_reason_verdict_and_fault_with_its_words() -> No
     written = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", page, re.MULTILINE)
     reasons = [(reason.value, of_job(reason)) for reason in JobReason]
     verdicts = [(why.value, of_matching(why)) for why in Why]
-    assert written == reasons + verdicts + list(FAULTS.items())
+    assert written == reasons + verdicts + list(FAULT_SENTENCES.items())
 
 
 def test_the_jobs_page_has_every_field_of_a_description() -> None:

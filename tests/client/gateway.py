@@ -153,7 +153,7 @@ def attempt(number: int = 1, **values: Any) -> dict[str, Any]:
     """An attempt of a job on the wire."""
     return {
         "number": number, "lease": 42, "site": "das3", "nodes": ["das3/n1"], "image": "", "virtual": False,
-        "backup": False, "state": "running", "fault": "", "detail": "", "exit_status": None,
+        "backup": False, "state": "running", "fault": "", "explanation": "", "detail": "", "exit_status": None,
         "ordered_at": MOMENT, "started_at": MOMENT, "ended_at": None,
     } | values  # fmt: skip
 

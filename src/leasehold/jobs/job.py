@@ -191,6 +191,18 @@ class Fault(StrEnum):
     """It exceeded its time limit: a retry would take as long, so this is reported to its user."""
 
 
+FAULT_SENTENCES = {
+    Fault.JOB_ERROR: "its command exited with an error",
+    Fault.SOFTWARE_GONE: "the required software is no longer on the node",
+    Fault.NETWORK_FAILED: "the node is unreachable",
+    Fault.SERVICE_STOPPED: "the node's own manager stopped, or lost the attempt",
+    Fault.NODE_DIED: "the node failed",
+    Fault.TAKEN_AWAY: "its lease was ended",
+    Fault.TIME_OVER: "it exceeded its time limit",
+}
+"""What went wrong with an attempt, for a person."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """What is asked for. Never changed.

@@ -48,7 +48,7 @@ _NEEDS = {
 }  # fmt: skip
 _ATTEMPT = {
     "number": 1, "lease": 42, "site": "das3", "nodes": ["das3/node017"], "image": "", "virtual": False,
-    "backup": False, "state": "succeeded", "fault": "", "detail": "", "exit_status": 0,
+    "backup": False, "state": "succeeded", "fault": "", "explanation": "", "detail": "", "exit_status": 0,
     "ordered_at": A_MOMENT, "started_at": A_MOMENT, "ended_at": "2026-11-21T10:53:01.004Z",
 }  # fmt: skip
 _JOB = {
@@ -167,6 +167,7 @@ class Attempt(ResponseModel):
         "`fenced` (its result is ignored)."
     )
     fault: OrEmpty = Field(description="The kind of fault, from a closed list; empty: none.")
+    explanation: OrEmpty = Field(description="The fault as a sentence; empty: none.")
     detail: OrEmpty = Field(description="Details of the fault.")
     exit_status: OrNone[int] = Field(description="Exit status of its command; null: it did not exit by itself.")
     ordered_at: Moment = Field(description="When it was ordered.")

@@ -9,9 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from tests.service.api.house import House
 
-from leasehold.configuration.job_description.description import Looking
-from leasehold.configuration.job_description.documents import read_description
-from leasehold.jobs.job import Backup, Fault, JobState
+from leasehold.jobs.job import FAULT_SENTENCES, Backup, Fault
 from leasehold.matching.software import OPERATORS
 from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol.jobs import JobSpec
@@ -55,14 +53,6 @@ def script() -> str:
     return page().split("<script>")[1].split("</script>")[0]
 
 
-def named(name: str) -> set[str]:
-    """Give the keys of an object, or the texts of a list, that the script calls so."""
-    found = re.search(rf"const {name} = [{{\[](.*?)[}}\]];", script(), re.DOTALL)
-    assert found is not None, name
-    keys = re.findall(r"[{,\n]\s*\"?([a-z_-]+)\"?: ", "{" + found[1])
-    return set(keys or re.findall(r'"([a-z-]+)"', found[1]))
-
-
 def test_it_is_open_to_all_and_runs_nothing_but_its_own(house: House) -> None:
     answer = house.ask("GET", "/form/jobs")
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -104,14 +94,13 @@ def test_every_field_has_a_label(reading: Reading) -> None:
         assert one.get("id") in labelled or "aria-label" in one or one in reading.labelled_inside, one
 
 
-def test_whatever_can_be_said_of_a_job_can_be_said_here_and_be_wrong_beside_it(reading: Reading) -> None:
-    known = set(JobSpec.model_fields)
-    assert named("PLACES") == known
+def test_every_field_of_a_job_is_in_the_form_and_has_a_place_for_its_error(reading: Reading) -> None:
+    named = {one["name"] for one in reading.all(*FIELDS) if "name" in one}
+    rows = set(re.findall(r'name: "(inputs\.\w+)"', script()))
+    assert named | {"inputs"} == set(JobSpec.model_fields)
+    assert rows == {"inputs.name", "inputs.size_bytes", "inputs.unit", "inputs.place"}
     ids = {one["id"] for _, one in reading.elements if "id" in one}
-    places = re.findall(r'\w+: "(\w+)"', script().split("const PLACES = {")[1].split("}")[0])
-    assert {f"{place}-wrong" for place in places} <= ids
-    said = script().split("const body = {")[1].split("};")[0]
-    assert set(re.findall(r"^\s+(\w+):", said, re.MULTILINE)) == known
+    assert {f"{name}-wrong" for name in JobSpec.model_fields} <= ids
 
 
 def test_its_choices_are_those_that_there_are(reading: Reading) -> None:
@@ -122,9 +111,8 @@ def test_its_choices_are_those_that_there_are(reading: Reading) -> None:
     assert set(OPERATORS) == set(re.findall(r"<code>([=!<>~]+)</code>", text))
 
 
-def test_it_has_words_for_every_fault_and_knows_when_a_job_is_over() -> None:
-    assert named("FAULTS") == set(Fault)
-    assert named("OVER") == {state.value for state in JobState if state.is_final}
+def test_there_is_a_sentence_for_every_fault() -> None:
+    assert set(FAULT_SENTENCES) == set(Fault)
 
 
 def test_it_has_both_themes_and_moves_nothing_for_who_wants_that() -> None:
@@ -132,17 +120,106 @@ def test_it_has_both_themes_and_moves_nothing_for_who_wants_that() -> None:
     assert "prefers-reduced-motion: no-preference" in page()
 
 
-def test_the_elements_of_its_xml_are_those_that_are_read() -> None:
-    """What a browser writes is not run here; that it names what is read, and in which namespaces, is."""
-    names = set(re.findall(r'(?:element|group)\("(?:posix:|job:)?(\w+)"', script()))
-    assert {"JobIdentification", "Executable", "IndividualCPUCount", "DataStaging", "Deadline"} <= names
-    spaces = re.findall(r'xmlns(?::\w+)?="([^"]+)"', script())
-    description = read_description(
-        f'<JobDefinition xmlns="{spaces[0]}" xmlns:posix="{spaces[1]}" xmlns:job="{spaces[2]}">'
-        "<JobDescription>"
-        "<posix:Executable>a</posix:Executable><job:ExecutionTime>60</job:ExecutionTime></JobDescription>"
-        "</JobDefinition>",
-        "form",
-        Looking(moment_ms=lambda *_: 0, size_of=lambda *_: 0),
-    )
-    assert description.command == ("a",)
+# What the fields mean
+
+FILLED: dict[str, str | list[str]] = {
+    "command": "python3 -c 'print(1)'",
+    "name": " survey ",
+    "group": "",
+    "cores": "2",
+    "memory_mib": ["1,5", "GiB"],
+    "disk_mib": ["", "GiB"],
+    "cpu_mhz": "",
+    "nodes": "1",
+    "software": "",
+    "inputs.name": ["sky.fits", "b"],
+    "inputs.size_bytes": ["0.5", "7"],
+    "inputs.unit": ["KiB", "B"],
+    "inputs.place": ["das3", ""],
+    "execution_s": ["1.5", "minutes"],
+    "deadline": "2126-11-21T18:00:00.000Z",
+    "reliability": "0.9",
+    "backup": "none",
+    "type": "suspendable",
+    "restarts": "0",
+}
+SAME = {
+    "command": ["python3", "-c", "print(1)"],
+    "name": "survey",
+    "cores": 2,
+    "memory_mib": 1536,
+    "nodes": 1,
+    "inputs": [{"name": "sky.fits", "size_bytes": 512, "place": "das3"}, {"name": "b", "size_bytes": 7, "place": ""}],
+    "execution_s": 90,
+    "deadline": "2126-11-21T18:00:00.000Z",
+    "reliability": 0.9,
+    "backup": "none",
+    "type": "suspendable",
+    "restarts": 0,
+}
+
+
+def test_a_form_is_the_same_job_as_its_json(house: House) -> None:
+    token, key = house.token(), {"Idempotency-Key": "k"}
+    first = house.ask("POST", "/v1/jobs", token, data=FILLED, headers=key)
+    assert first.status_code == 201, first.text
+    again = house.ask("POST", "/v1/jobs", token, json=SAME, headers=key)
+    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
+    assert house.ask("POST", "/v1/jobs/explain", token, data=FILLED).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "expected"),
+    [
+        ("cores", "two", "a whole number"),
+        ("cores", "1.5", "a whole number"),
+        ("cores", "-1", "at least 1"),
+        ("cores", "1e999999999", "a whole number"),
+        ("memory_mib", ["much", "GiB"], "a whole number"),
+        ("memory_mib", ["999999999999", "GiB"], "at most"),
+        ("memory_mib", ["1", "parsec"], "a whole number"),
+        ("execution_s", ["", "hours"], "a value"),
+        ("command", "echo 'open", "words as for a shell (No closing quotation)"),
+        ("command", "", "at least 1 item"),
+        ("deadline", "tomorrow", "a time with its zone"),
+        ("reliability", "1", "less than 1"),
+        ("color", "red", "did you mean 'cores'"),
+    ],
+)
+def test_what_is_wrong_in_a_form_is_reported_with_its_field(
+    house: House, field: str, typed: str | list[str], expected: str
+) -> None:
+    answer = house.ask("POST", "/v1/jobs/explain", house.token(), data=FILLED | {field: typed})
+    problem = answer.json()
+    assert (answer.status_code, problem["field"]) == (422, field), problem
+    assert expected in problem["expected"], problem
+
+
+def test_all_wrong_fields_of_a_form_are_reported_at_once(house: House) -> None:
+    wrong = FILLED | {"cores": "x", "inputs.size_bytes": ["1", "y"], "restarts": "-1"}
+    answer = house.ask("POST", "/v1/jobs", house.token(), data=wrong)
+    assert {one["field"] for one in answer.json()["errors"]} == {"cores", "inputs[1].size_bytes", "restarts"}
+
+
+def test_a_body_that_is_no_form(house: House) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = house.ask("POST", "/v1/jobs", house.token(), content=b"command=%ff", headers=kind)
+    assert (answer.status_code, answer.json()["field"]) == (422, "body")
+
+
+def test_the_words_of_a_command(house: House) -> None:
+    answer = house.ask("POST", "/form/jobs/words", house.token(), data={"command": "a 'b c' \\d"})
+    assert answer.json() == ["a", "b c", "d"]
+
+
+def test_its_xml_is_read_as_the_same_job(house: House) -> None:
+    token = house.token()
+    answer = house.ask("POST", "/form/jobs/xml", token, data=FILLED)
+    assert answer.headers["Content-Type"] == "application/xml"
+    xml = {"Content-Type": "application/xml"}
+    jobs = [
+        house.ask("POST", "/v1/jobs", token, content=answer.content, headers=xml).json(),
+        house.ask("POST", "/v1/jobs", token, data=FILLED).json(),
+    ]
+    same = ("name", "command", "needs", "deadline", "reliability", "backup", "type", "restarts")
+    assert [jobs[0][key] for key in same] == [jobs[1][key] for key in same]

@@ -118,6 +118,8 @@ GET    /v1/tokens                                            401     403      40
 DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
 GET    /v1/tokens/self                                       401     200      200       200    200   200
 GET    /form/jobs                                            200     200      200       200    200   200
+POST   /form/jobs/words                                      401     200      200       403    200   403
+POST   /form/jobs/xml                                        401     200      200       403    200   403
 GET    /form                                                 307     307      307       307    307   307
 GET    /                                                     200     200      200       200    200   200
 POST   /                                                     400     400      400       400    400   400
@@ -189,6 +191,8 @@ BODIES: dict[str, Any] = {
     "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
     "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
     "POST /v1/jobs/explain": {"command": ["true"], "execution_s": 60},
+    "POST /form/jobs/words": {"command": ["true"]},
+    "POST /form/jobs/xml": {"command": ["true"], "execution_s": 60},
     "POST /v1/leases/explain": asked(),
     "POST /v1/leases/explain (local at das3)": asked(type=None, local=True, site="das3", group=""),
     "POST /v1/coallocations/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},

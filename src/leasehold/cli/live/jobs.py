@@ -54,17 +54,6 @@ from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
 
-FAULTS = {
-    "job-error": "its command exited with an error",
-    "software-gone": "the required software is no longer on the node",
-    "network-failed": "the node is unreachable",
-    "service-stopped": "the node's own manager stopped, or lost the attempt",
-    "node-died": "the node failed",
-    "taken-away": "its lease was ended",
-    "time-over": "it exceeded its time limit",
-}
-"""What went wrong with an attempt, in words."""
-
 _OPEN = frozenset({"queued", "ordered", "running", "suspended"})
 """The states of attempts of which something may still come."""
 
@@ -173,7 +162,7 @@ _STANDS = {"queued": "waits in the queue of its site", "suspended": "suspended"}
 
 
 def _became(attempt: Attempt) -> str:
-    why = FAULTS.get(attempt.fault, attempt.fault)
+    why = attempt.explanation
     detail = f" ({attempt.detail})" if attempt.detail else ""
     when = f" at {show_moment(attempt.ended_at)}" if attempt.ended_at is not None else ""
     match attempt.state:
@@ -185,7 +174,7 @@ def _became(attempt: Attempt) -> str:
         case "succeeded":
             return f"ran to its end{when}, with exit status {attempt.exit_status}"
         case "failed":
-            return f"failed{when}: {why or 'it came to nothing'}{detail}"
+            return f"failed{when}: {why or 'no fault was reported'}{detail}"
         case "fenced":
             return f"no longer counts{when}: {why}{detail}" if why else f"sent back to the queue{when}{detail}"
     return _STANDS.get(attempt.state, attempt.state)

@@ -12,38 +12,6 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Part a command into words as a shell would part them: by blanks, held together by quotes. */
-function wordsOf(text) {
-  const words = [];
-  let word = null;
-  let quote = "";
-  for (let index = 0; index < text.length; index += 1) {
-    const message = text[index];
-    if (quote === "" && /\s/.test(message)) {
-      if (word !== null) words.push(word);
-      word = null;
-    } else if (quote === "" && (message === "'" || message === '"')) {
-      quote = message;
-      word ??= "";
-    } else if (message === quote) {
-      quote = "";
-    } else if (message === "\\" && quote !== "'" && index + 1 < text.length) {
-      index += 1;
-      word = (word ?? "") + text[index];
-    } else {
-      word = (word ?? "") + message;
-    }
-  }
-  if (word !== null) words.push(word);
-  return words;
-}
-
-/** Read a number as it was typed; what is none is sent as it is, so that the gateway says what is wrong. */
-function number(text, unit = 1) {
-  const value = Number(text.trim().replace(",", "."));
-  return text.trim() === "" || Number.isNaN(value) ? text.trim() : Math.ceil(value * unit * 1000) / 1000;
-}
-
 function randomKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -52,120 +20,49 @@ function moment(text) {
   return new Date(text).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
 }
 
-// --- what is asked for -----------------------------------------------------------------------------------------
+// --- the request -----------------------------------------------------------------------------------------------
 
-const UNITS = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4 };
-const lines = (text) => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
-
-function whole(id, unit = 1) {
-  const value = number(at(id).value, unit);
-  return typeof value === "number" && unit !== 1 ? Math.ceil(value) : value;
-}
-
-function inputs() {
-  return [...at("inputs").children].map((row) => {
-    const [name, size, unit, place] = row.querySelectorAll("input, select");
-    const bytes = number(size.value, UNITS[unit.value]);
-    return { name: name.value.trim(), size_bytes: typeof bytes === "number" ? Math.ceil(bytes) : bytes, place: place.value.trim() };
-  });
-}
-
-/** Give the body of a request; what is left empty is as usual. */
-function asked() {
-  const deadline = at("deadline").value;
-  const body = {
-    command: wordsOf(at("command").value),
-    name: at("name").value.trim(),
-    group: at("group").value,
-    cores: whole("cores"),
-    memory_mib: whole("memory", Number(at("memory-unit").value)),
-    disk_mib: whole("disk", Number(at("disk-unit").value)),
-    cpu_mhz: whole("speed"),
-    nodes: whole("nodes"),
-    software: lines(at("software").value),
-    inputs: inputs(),
-    execution_s: number(at("execution").value, Number(at("execution-unit").value)),
-    deadline: deadline === "" ? "" : new Date(deadline).toISOString(),
-    reliability: number(at("reliability").value),
-    backup: document.querySelector("input[name=backup]:checked").value,
-    type: at("type").value,
-    restarts: whole("restarts"),
-  };
-  return Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== "" && (name === "command" || value.length !== 0)));
-}
-
-// --- the same as XML, under the names of JSDL --------------------------------------------------------------------
-
-function asXml(body) {
-  const escaped = (value) => String(value).replace(/[&<>\r\n\t]/g, (message) => (
-    { "&": "&amp;", "<": "&lt;", ">": "&gt;" }[message] ?? `&#${message.charCodeAt(0)};`
-  ));
-  const element = (name, value) => (value === undefined || value === "" ? [] : [`<${name}>${escaped(value)}</${name}>`]);
-  const group = (name, ...inner) => [`<${name}>`, ...inner.flat().map((line) => `  ${line}`), `</${name}>`];
-  const [executable = "", ...rest] = body.command;
-  const source = (file) => (file.place ? group("Source", element("URI", `site://${encodeURIComponent(file.place)}/${encodeURIComponent(file.name)}`)) : []);
-  const description = group(
-    "JobDescription",
-    body.name || body.group ? group("JobIdentification", element("JobName", body.name), element("JobProject", body.group)) : [],
-    group("Application", group("posix:POSIXApplication", element("posix:Executable", executable),
-      rest.map((word) => `<posix:Argument>${escaped(word)}</posix:Argument>`))),
-    group("Resources",
-      body.cpu_mhz ? element("IndividualCPUSpeed", `${body.cpu_mhz}MHz`) : [],
-      element("IndividualCPUCount", body.cores),
-      body.memory_mib === undefined ? [] : element("IndividualPhysicalMemory", `${body.memory_mib}MiB`),
-      body.disk_mib ? element("IndividualDiskSpace", `${body.disk_mib}MiB`) : [],
-      element("TotalResourceCount", body.nodes),
-      (body.software ?? []).map((text) => element("job:Software", text)).flat()),
-    (body.inputs ?? []).map((file) => group("DataStaging", element("FileName", file.name), source(file), element("job:Size", file.size_bytes))).flat(),
-    element("job:ExecutionTime", body.execution_s),
-    element("job:Deadline", body.deadline),
-    element("job:Reliability", body.reliability),
-    element("job:Backup", body.backup),
-    element("job:LeaseType", body.type),
-    element("job:Restarts", body.restarts),
-  );
-  const spaces = 'xmlns="http://schemas.ggf.org/jsdl/2005/11/jsdl" xmlns:posix="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix" xmlns:job="urn:leasehold:job"';
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<JobDefinition ${spaces}>\n${description.map((line) => `  ${line}`).join("\n")}\n</JobDefinition>\n`;
-}
-
-function save() {
-  const link = make("a", { download: `${at("name").value.trim() || "job"}.xml` });
-  link.href = URL.createObjectURL(new Blob([asXml(asked())], { type: "application/xml" }));
-  link.click();
-  URL.revokeObjectURL(link.href);
+/** The fields under their names, for the gateway to read; only it cannot know the time zone of this clock. */
+function fields() {
+  const data = new FormData(at("form"));
+  const deadline = data.get("deadline");
+  if (deadline) data.set("deadline", new Date(deadline).toISOString());
+  return new URLSearchParams(data);
 }
 
 // --- the gateway -------------------------------------------------------------------------------------------------
 
 class Refused extends Error {
   constructor(problem) {
-    super(problem.detail ?? "the gateway says no");
+    super(problem.detail ?? "the gateway refused");
     this.problem = problem;
   }
 }
 
-async function ask(method, path, body, key) {
+/** Send a form to the gateway, or nothing; give its answer. */
+async function ask(method, path, form, key) {
   const headers = { Authorization: `Bearer ${at("token").value.trim()}` };
-  if (body) headers["Content-Type"] = "application/json";
   if (key) headers["Idempotency-Key"] = key;
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, { method, headers, body: body ? JSON.stringify(body) : undefined });
+    response = await fetch(path, { method, headers, body: form });
   } catch {
     throw new Refused({ status: 0, detail: "the gateway does not answer" });
   }
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused({ status: answer.status, ...told });
-  return told;
+  if (response.ok) return response;
+  throw new Refused({ status: response.status, ...(await response.json().catch(() => ({}))) });
 }
 
-// --- what is wrong, beside its field -----------------------------------------------------------------------------
+const answer = async (...request) => (await ask(...request)).json();
 
-const PLACES = {
-  command: "command", name: "name", group: "group", cores: "cores", memory_mib: "memory", disk_mib: "disk",
-  cpu_mhz: "speed", nodes: "nodes", software: "software", inputs: "inputs", execution_s: "execution",
-  deadline: "deadline", reliability: "reliability", backup: "backup", type: "type", restarts: "restarts",
-};
+async function save() {
+  const link = make("a", { download: `${at("name").value.trim() || "job"}.xml` });
+  link.href = URL.createObjectURL(await (await ask("POST", "/form/jobs/xml", fields())).blob());
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// --- errors, beside their fields -------------------------------------------------------------------------------
 
 function clearWrongs() {
   at("problem").hidden = true;
@@ -176,13 +73,12 @@ function clearWrongs() {
 /** Show one wrong field beside it; false where the form has no such field. */
 function showWrong(error) {
   const [, name, index] = /^(\w+)(?:\[(\d+)\])?/.exec(error.field) ?? [];
-  const id = PLACES[name];
-  if (id === undefined) return false;
-  const note = at(`${id}-wrong`);
+  const note = at(`${name}-wrong`);
+  if (note === null) return false;
   const which = index === undefined ? "" : name === "software" ? `line ${Number(index) + 1}: ` : name === "inputs" ? `file ${Number(index) + 1}: ` : "";
   const got = error.value === null || error.value === undefined || typeof error.value === "object" ? "" : `got ${JSON.stringify(error.value)}, `;
   note.textContent += `${note.textContent ? "; " : ""}${which}${got}expected ${error.expected}`;
-  const field = name === "inputs" ? at("inputs").children[Number(index ?? 0)]?.querySelector("input") : at(id);
+  const field = name === "inputs" ? at(name).children[Number(index ?? 0)]?.querySelector("input") : at(name);
   field?.setAttribute("aria-invalid", "true");
   return true;
 }
@@ -202,31 +98,30 @@ function showProblem(problem) {
   document.querySelector("[aria-invalid]")?.focus();
 }
 
-// --- what becomes of it ------------------------------------------------------------------------------------------
+// --- its state -------------------------------------------------------------------------------------------------
 
-const FAULTS = {
-  "job-error": "its command exited with an error",
-  "software-gone": "the required software is no longer on the node",
-  "network-failed": "the node is unreachable",
-  "service-stopped": "the node's own manager stopped, or lost the attempt",
-  "node-died": "the node failed",
-  "taken-away": "its lease was ended",
-  "time-over": "it exceeded its time limit",
-};
-const OVER = ["completed", "failed", "refused", "cancelled"];
 const SOONEST_MS = 400;
 const LATEST_MS = 4000;
 
+const isOver = (job) => job.ended_at !== null;
 const pill = (state, live) => make("span", { class: "pill", "data-state": state, "data-live": String(live) }, state);
 
-function tell(...story) {
+function show(...story) {
   at("story").replaceChildren(...story.filter((part) => part !== null));
 }
 
 function attemptLine(attempt) {
   const where = `${attempt.virtual ? "in machines on" : "on"} ${attempt.nodes.join(", ")}`;
   const since = attempt.ended_at ?? attempt.started_at;
-  const how = { queued: "waits in the queue of its site", ordered: attempt.lease === null ? "kept ready" : "starts", running: "runs", suspended: "is suspended", succeeded: `ran to its end, exit status ${attempt.exit_status}`, failed: `failed: ${FAULTS[attempt.fault] ?? "it came to nothing"}`, fenced: attempt.fault ? "no longer counts" : "sent back to the queue" };
+  const how = {
+    queued: "waits in the queue of its site",
+    ordered: attempt.lease === null ? "kept ready" : "starts",
+    running: "runs",
+    suspended: "is suspended",
+    succeeded: `ran to its end, exit status ${attempt.exit_status}`,
+    failed: `failed: ${attempt.explanation || "no fault was reported"}`,
+    fenced: attempt.fault ? "no longer counts" : "sent back to the queue",
+  };
   return make("li", {},
     make("b", {}, `${attempt.number}. ${where}`),
     make("span", {}, `${attempt.backup ? "a backup; " : ""}${how[attempt.state] ?? attempt.state}${since ? `, ${moment(since)}` : ""}`),
@@ -235,22 +130,22 @@ function attemptLine(attempt) {
 }
 
 function jobStory(job, result) {
-  const over = OVER.includes(job.state);
-  const cancel = over ? null : make("button", { type: "button", class: "quiet" }, "Take it back");
-  cancel?.addEventListener("click", () => takeBack(job.id));
+  const over = isOver(job);
+  const cancel = over ? null : make("button", { type: "button", class: "quiet" }, "Cancel");
+  cancel?.addEventListener("click", () => cancelJob(job.id));
   return [
     make("p", { class: "state" }, pill(job.state, !over), make("b", {}, `job ${job.id}${job.name ? ` · ${job.name}` : ""}`), cancel),
-    make("p", { class: "said" }, `It ${job.explanation}.`),
-    job.next_try_at ? make("p", { class: "said" }, `Next try by ${moment(job.next_try_at)}.`) : null,
-    job.attempts.length ? make("h3", {}, "Tries") : null,
+    make("p", { class: "line" }, `It ${job.explanation}.`),
+    job.next_try_at ? make("p", { class: "line" }, `Next try by ${moment(job.next_try_at)}.`) : null,
+    job.attempts.length ? make("h3", {}, "Attempts") : null,
     job.attempts.length ? make("ol", { class: "attempts" }, ...job.attempts.map(attemptLine)) : null,
-    result ? make("h3", {}, `What it wrote${result.is_whole || !result.is_kept ? "" : ", as far as it was kept"}`) : null,
-    result ? make("pre", { tabindex: "0", "aria-label": "What the job wrote" }, wrote(result)) : null,
+    result ? make("h3", {}, `Output${result.is_whole || !result.is_kept ? "" : ", as far as it was kept"}`) : null,
+    result ? make("pre", { tabindex: "0", "aria-label": "Output of the job" }, outputOf(result)) : null,
   ];
 }
 
-function wrote(result) {
-  return result.is_kept ? result.output || "nothing" : "no longer kept: it was too old, or there was too much";
+function outputOf(result) {
+  return result.is_kept ? result.output || "none" : "no longer kept: it was too old or too large";
 }
 
 let followed = 0;
@@ -261,13 +156,13 @@ async function follow(id) {
   let seen = "";
   while (followed === id) {
     try {
-      const job = await ask("GET", `/v1/jobs/${id}`);
+      const job = await answer("GET", `/v1/jobs/${id}`);
       const now = JSON.stringify(job);
       if (now !== seen && followed === id) {
-        const over = OVER.includes(job.state);
-        const result = over ? await ask("GET", `/v1/jobs/${id}/result`).catch(() => null) : null;
+        const over = isOver(job);
+        const result = over ? await answer("GET", `/v1/jobs/${id}/result`).catch(() => null) : null;
         if (followed !== id) return;
-        tell(...jobStory(job, result));
+        show(...jobStory(job, result));
         at("news").textContent = `job ${job.id} ${job.state === "failed" ? "has failed" : `is ${job.state}`}: it ${job.explanation}`;
         pause = SOONEST_MS;
         if (over) return;
@@ -282,7 +177,7 @@ async function follow(id) {
   }
 }
 
-async function takeBack(id) {
+async function cancelJob(id) {
   try {
     await ask("DELETE", `/v1/jobs/${id}`);
     await follow(id);
@@ -291,10 +186,10 @@ async function takeBack(id) {
   }
 }
 
-function verdict(label, said) {
-  if (said === null) return null;
-  const missing = said.what ? ` (${said.what})` : "";
-  const words = said.answer === "fit" ? "yes" : `${said.answer === "wait" ? "not now" : "never"}, it ${said.explanation}${missing}`;
+function verdict(label, found) {
+  if (found === null) return null;
+  const missing = found.what ? ` (${found.what})` : "";
+  const words = found.answer === "fit" ? "yes" : `${found.answer === "wait" ? "not now" : "never"}, it ${found.explanation}${missing}`;
   return make("span", {}, `${label}: ${words}`);
 }
 
@@ -304,22 +199,22 @@ function placeLine(place) {
   return place.builds.length ? `in machines on ${nodes}, once an image with ${place.builds.join(", ")} is built` : `in machines on ${nodes}, from the image ${place.image}`;
 }
 
-/** The nodes of a site that say the same: the first of them by name, and how many more there are. */
+/** The nodes of a site with the same verdict: the first of them by name, and how many more there are. */
 function nodesLine(group) {
   const more = group.count - group.nodes.length;
   return `${group.nodes.join(", ")}${more ? ` and ${more} more` : ""}`;
 }
 
-function prospectStory(told) {
+function prospectStory(prospect) {
   return [
-    make("p", { class: "state" }, pill(told.state, false), make("b", {}, "if it were asked for now")),
-    make("p", { class: "said" }, `It ${told.explanation}.`),
-    ...told.places.map((place) => make("p", { class: "said" }, placeLine(place))),
-    told.surest === null ? null : make("p", { class: "said" }, `Done by its deadline with a probability of ${told.surest.toPrecision(6)}.`),
-    told.groups.length ? make("h3", {}, "What the nodes say") : null,
-    make("ul", { class: "nodes" }, ...told.groups.map((group) => make("li", {},
+    make("p", { class: "state" }, pill(prospect.state, false), make("b", {}, "if it were submitted now")),
+    make("p", { class: "line" }, `It ${prospect.explanation}.`),
+    ...prospect.places.map((place) => make("p", { class: "line" }, placeLine(place))),
+    prospect.surest === null ? null : make("p", { class: "line" }, `It meets its deadline with a probability of ${prospect.surest.toPrecision(6)}.`),
+    prospect.groups.length ? make("h3", {}, "Nodes") : null,
+    make("ul", { class: "nodes" }, ...prospect.groups.map((group) => make("li", {},
       make("b", {}, nodesLine(group)), group.problem ? make("span", {}, `down: ${group.problem}`) : null,
-      verdict("as it is", group.as_node), verdict("in a machine", group.as_host)))),
+      verdict("directly", group.as_node), verdict("in a machine", group.as_host)))),
   ];
 }
 
@@ -338,57 +233,67 @@ async function once(button, work) {
   }
 }
 
-let lastBody = "";
+let lastForm = "";
 let lastKey = "";
 
 /** The same form sent twice, as after a broken connection, is the same job; a changed one is another. */
-function keyOf(body) {
-  const text = JSON.stringify(body);
-  if (text !== lastBody) [lastBody, lastKey] = [text, randomKey()];
+function keyOf(form) {
+  const text = form.toString();
+  if (text !== lastForm) [lastForm, lastKey] = [text, randomKey()];
   return lastKey;
 }
 
-function bring() {
-  at("h-becomes").focus({ preventScroll: true });
-  at("becomes").scrollIntoView({ block: "nearest" });
+function reveal() {
+  at("h-state").focus({ preventScroll: true });
+  at("state").scrollIntoView({ block: "nearest" });
 }
 
 at("form").addEventListener("submit", (event) => {
   event.preventDefault();
   once(at("submit"), async () => {
-    const body = asked();
-    const job = await ask("POST", "/v1/jobs", body, keyOf(body));
-    lastBody = "";
-    tell(...jobStory(job, null));
-    bring();
+    const form = fields();
+    const job = await answer("POST", "/v1/jobs", form, keyOf(form));
+    lastForm = "";
+    show(...jobStory(job, null));
+    reveal();
     follow(job.id);
   });
 });
 
 at("explain").addEventListener("click", () => once(at("explain"), async () => {
-  const told = await ask("POST", "/v1/jobs/explain", asked());
+  const prospect = await answer("POST", "/v1/jobs/explain", fields());
   followed = 0;
-  tell(...prospectStory(told));
-  at("news").textContent = `it would be ${told.state}: it ${told.explanation}`;
-  bring();
+  show(...prospectStory(prospect));
+  at("news").textContent = `it would be ${prospect.state}: it ${prospect.explanation}`;
+  reveal();
 }));
 
-at("save").addEventListener("click", save);
+at("save").addEventListener("click", () => once(at("save"), save));
 
-at("command").addEventListener("input", () => {
-  at("words").replaceChildren(...wordsOf(at("command").value).map((word) => make("li", {}, word)));
+at("command").addEventListener("change", async () => {
+  at("words").replaceChildren();
+  at("command-wrong").textContent = "";
+  if (at("token").value.trim() === "") return;
+  try {
+    const words = await answer("POST", "/form/jobs/words", new URLSearchParams({ command: at("command").value }));
+    at("words").replaceChildren(...words.map((word) => make("li", {}, word)));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.problem.field === "command") showWrong(error.problem);
+  }
 });
 
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
 let rows = 0;
 
 function addInput() {
   rows += 1;
-  const options = Object.keys(UNITS).map((unit) => make("option", unit === "MiB" ? { selected: "" } : {}, unit));
+  const options = SIZES.map((unit) => make("option", unit === "MiB" ? { selected: "" } : {}, unit));
   const remove = make("button", { type: "button", class: "quiet", "aria-label": `Remove file ${rows}` }, "✕");
   const row = make("li", {},
-    make("input", { "aria-label": `Name of file ${rows}`, placeholder: "sky.fits", autocomplete: "off" }),
-    make("div", { class: "with-unit" }, make("input", { "aria-label": `Size of file ${rows}`, inputmode: "decimal", placeholder: "700" }), make("select", { "aria-label": `Unit of the size of file ${rows}` }, ...options)),
-    make("input", { "aria-label": `Site of file ${rows}`, placeholder: "site, or here", autocomplete: "off" }),
+    make("input", { name: "inputs.name", "aria-label": `Name of file ${rows}`, placeholder: "sky.fits", autocomplete: "off" }),
+    make("div", { class: "with-unit" }, make("input", { name: "inputs.size_bytes", "aria-label": `Size of file ${rows}`, inputmode: "decimal", placeholder: "700" }), make("select", { name: "inputs.unit", "aria-label": `Unit of the size of file ${rows}` }, ...options)),
+    make("input", { name: "inputs.place", "aria-label": `Site of file ${rows}`, placeholder: "site, or here", autocomplete: "off" }),
     remove);
   remove.addEventListener("click", () => {
     row.remove();
@@ -400,16 +305,16 @@ function addInput() {
 
 at("add-input").addEventListener("click", addInput);
 
-async function recognise() {
+async function showCaller() {
   at("token-wrong").textContent = "";
   at("token").removeAttribute("aria-invalid");
-  at("who").hidden = true;
+  at("caller").hidden = true;
   if (at("token").value.trim() === "") return;
   try {
-    const caller = await ask("GET", "/v1/tokens/self");
-    const groups = caller.groups.length ? `, of ${caller.groups.join(", ")}` : "";
-    at("who").textContent = `${caller.consumer} (${caller.roles.join(", ")})${groups}`;
-    at("who").hidden = false;
+    const caller = await answer("GET", "/v1/tokens/self");
+    const groups = caller.groups.length ? `, in ${caller.groups.join(", ")}` : "";
+    at("caller").textContent = `${caller.consumer} (${caller.roles.join(", ")})${groups}`;
+    at("caller").hidden = false;
     const first = at("group").options[0];
     at("group").replaceChildren(first, ...caller.groups.map((group) => make("option", { value: group }, group)));
     sessionStorage.setItem("leasehold.token", at("token").value.trim());
@@ -418,6 +323,6 @@ async function recognise() {
   }
 }
 
-at("token").addEventListener("change", recognise);
+at("token").addEventListener("change", showCaller);
 at("token").value = sessionStorage.getItem("leasehold.token") ?? "";
-recognise();
+showCaller();

@@ -1,19 +1,48 @@
-"""The submission form, a page for browsers. It is not authenticated; its requests carry the token typed into it."""
+"""The submission form, a page for browsers. It is not authenticated; its requests carry the token typed into it.
+
+It submits and explains jobs at `/v1/jobs`, where its fields are read. What follows the page here is for the form alone.
+"""
 
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
-from leasehold.service.api.authorizer import GuardedRoute, needs
+from leasehold.configuration.job_description.writing import to_xml
+from leasehold.protocol.base import RequestModel
+from leasehold.protocol.fields import CommandWords
+from leasehold.protocol.jobs import JobSpec
+from leasehold.service.api.authorizer import Authorized, needs
 from leasehold.service.api.form.page import headers, page
+from leasehold.service.api.job_body import JobRoute
+from leasehold.service.api.routers.jobs import description_of
 from leasehold.service.auth.permissions import Permission
 
 FORM = "/form/jobs"
 
-router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
+router = APIRouter(prefix=FORM, route_class=JobRoute, include_in_schema=False)
 
 
-@router.get("/form/jobs", response_class=HTMLResponse)
+@router.get("", response_class=HTMLResponse)
 @needs(Permission.JOB_SUBMIT)
 async def show_form() -> HTMLResponse:
     """Return the page. It is public; the requests that it sends are not."""
     return HTMLResponse(page(), headers=dict(headers()))
+
+
+class CommandLine(RequestModel):
+    """The command of the form, alone."""
+
+    command: CommandWords
+
+
+@router.post("/words")
+@needs(Permission.JOB_SUBMIT)
+async def split_command(_: Authorized, body: CommandLine) -> list[str]:
+    """Return the words into which a command line is split."""
+    return list(body.command)
+
+
+@router.post("/xml", response_class=Response)
+@needs(Permission.JOB_SUBMIT)
+async def describe_job(_: Authorized, body: JobSpec) -> Response:
+    """Return the job as XML, in a form that `leasehold job submit` reads."""
+    return Response(to_xml(description_of(body)), media_type="application/xml")

@@ -5,7 +5,8 @@ from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.jobs.job import Backup
+from leasehold.configuration.job_description.description import JobDescription
+from leasehold.jobs.job import FAULT_SENTENCES, Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
@@ -29,11 +30,11 @@ from leasehold.protocol.jobs import (
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, needs
+from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
-from leasehold.service.api.xml_body import DECLARED, JobRoute
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
@@ -166,6 +167,21 @@ def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
     )
 
 
+def description_of(body: JobSpec) -> JobDescription:
+    """Give the description of a job that a file has."""
+    return JobDescription(
+        name=body.name,
+        group=body.group or "",
+        command=tuple(body.command),
+        needs=_needs_of(body),
+        deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
+        reliability=body.reliability,
+        backup=Backup(body.backup),
+        lease_type=LEASE_TYPES[body.type],
+        restarts=body.restarts,
+    )
+
+
 def _needs_of(body: JobSpec) -> Needs:
     return Needs(
         amounts=Amounts(body.cores, body.memory_mib, body.disk_mib),
@@ -230,6 +246,7 @@ def _attempt(row: AttemptRow) -> Attempt:
         backup=row.attempt.is_backup,
         state=row.attempt.state.value,
         fault=row.attempt.fault or "",
+        explanation="" if row.attempt.fault is None else FAULT_SENTENCES[row.attempt.fault],
         detail=row.attempt.detail,
         exit_status=row.attempt.exit_status,
         ordered_at=moment_at(row.attempt.ordered_ms),
