@@ -23,9 +23,10 @@ class World:
         self.folder = folder
         self.runs = 0
 
-    def run(self, own: list[LogLine], guests: list[LogLine] = [], **keys: Any) -> RunResult:  # noqa: B006 - not changed
+    def run(self, own: list[LogLine] = [], guests: list[LogLine] = [], **keys: Any) -> RunResult:  # noqa: B006 - not changed
         """Run it with every promise checked; ``keys`` are set over the scenario's."""
-        return run_scenario(scenario_from_dict(self.values(own, guests) | keys), self._out(), check=True)
+        values = keys if "stream" in keys else self.values(own, guests) | keys
+        return run_scenario(scenario_from_dict(values), self._out(), check=True)
 
     def values(self, own: list[LogLine], guests: list[LogLine]) -> Plain:
         streams: list[Plain] = []
@@ -113,6 +114,62 @@ class TestSites:
         silent = {"at_s": 100, "kind": "unreachable", "site": "a", "lasts_s": 400}
         run = world.run([(0, 10, 1, 10)], [(150, 100, 1, 100)], timeline=[silent])
         assert sorted(column(run, "first_start_ms")) == [0, 500_000]
+
+
+class TestUsers:
+    def test_a_job_is_cancelled_while_it_waits_and_another_while_it_runs(self, world: World) -> None:
+        timeline = [{"at_s": at_s, "kind": "cancel", "stream": "own", "job": job} for at_s, job in ((50, 2), (80, "1"))]
+        run = world.run([(0, 100, 4, 100), (10, 100, 4, 100), (20, 100, 4, 100)], timeline=timeline)
+        assert column(run, "state") == ["cancelled", "cancelled", "completed"]
+        assert column(run, "end_ms") == [80_000, 50_000, 180_000]
+        assert column(run, "reason")[:2] == ["cancelled-by-user", "cancelled-by-user"]
+        assert run.manifest["events"] == {"cancel": 2}
+
+    def test_who_loses_patience_cancels_what_has_not_started(self, world: World) -> None:
+        scenario = world.values([(0, 1_000, 4, 1_000), *[(10, 100, 1, 100)] * 20], [])
+        scenario["stream"][0]["users"] = {"patience_s": 600}
+        run = world.run(**scenario)
+        states = column(run, "state")
+        assert states[0] == "completed"
+        assert 5 < states.count("cancelled") < 20
+        assert leases(run).filter(pl.col("state") == "cancelled")["first_start_ms"].null_count() > 0
+
+    def test_a_share_is_cancelled_and_it_is_the_same_share_in_each_run(self, world: World) -> None:
+        scenario = world.values([(200 * n, 100, 1, 100) for n in range(100)], [])
+        scenario["stream"][0]["users"] = {"cancel_share": 0.2}
+        first, second = world.run(**scenario), world.run(**scenario)
+        assert 8 < column(first, "state").count("cancelled") < 35
+        assert column(first, "state") == column(second, "state")
+
+    def test_a_job_that_needs_longer_than_it_asked_for_is_extended(self, world: World) -> None:
+        scenario = world.values([(0, 150, 2, 100), (0, 150, 2, 100)], [])
+        scenario["stream"][0]["overrun"] = "kill"
+        extend = {"at_s": 50, "kind": "extend", "stream": "own", "job": 1, "by_s": 100}
+        run = world.run(**scenario, timeline=[extend])
+        assert column(run, "state") == ["completed", "killed"]
+        assert column(run, "end_ms") == [150_000, 100_000]
+        assert column(run, "requested_ms") == [200_000, 100_000]
+
+    def test_an_extension_is_denied_where_others_were_promised_the_room(self, world: World) -> None:
+        extend = {"at_s": 50, "kind": "extend", "stream": "own", "job": 1, "by_s": 100}
+        run = world.run([(0, 100, 4, 100), (10, 100, 4, 100)], timeline=[extend])
+        assert "deny" in tables(run)["decisions"]["outcome"].to_list()
+        assert column(run, "end_ms") == [100_000, 200_000]
+
+    def test_a_share_asks_for_more_time(self, world: World) -> None:
+        scenario = world.values([(400 * n, 200, 1, 100) for n in range(50)], [])
+        scenario["stream"][0] |= {"overrun": "kill", "users": {"extend_share": 0.5, "extend_by": 1.0}}
+        states = column(world.run(**scenario), "state")
+        assert 10 < states.count("completed") < 40
+        assert states.count("completed") + states.count("killed") == 50
+
+    def test_a_cancelled_co_allocation_ends_with_all_its_components(self, world: World) -> None:
+        scenario = world.values([], [(0, 500, 4, 500)])
+        scenario["stream"][0]["together"] = {"share": 1}
+        cancel = {"at_s": 50, "kind": "cancel", "stream": "guests", "job": 1}
+        run = world.run(**scenario, timeline=[cancel])
+        assert set(column(run, "state")) == {"cancelled"}
+        assert tables(run)["coallocations"]["state"].to_list() == ["cancelled"]
 
 
 @pytest.mark.parametrize(

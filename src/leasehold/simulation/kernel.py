@@ -16,6 +16,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.effect import (
     CoAllocationClosed,
+    Decision,
     Effect,
     LeaseClosed,
     MigrateLease,
@@ -35,11 +36,14 @@ from leasehold.model.event import (
     Tick,
 )
 from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.simulation.workload.combine import coallocation_request, component_of
 from leasehold.simulation.workload.job import WorkloadJob, job_of
 
 NEVER_MS = 1 << 62
+_OUT_OF_DATE = -1
+"""No start of a lease: an event about it is ignored."""
 NO_JOB: tuple[int, WorkloadJob | None] = (0, None)
 
 
@@ -106,6 +110,7 @@ class SimulatedWorld:
         self._actual_work: dict[int, int] = {}
         self._coallocation_ids = count(1)
         self._split: dict[int, WorkloadJob] = {}
+        self._kills: dict[int, LeaseEnded] = {}
         own: dict[type, Handler] = {
             PartLeased: self._take_in_part,
             CoAllocationClosed: self._close_coallocation,
@@ -116,6 +121,8 @@ class SimulatedWorld:
             LeaseClosed: self._close,
             WakeAt: self._wake,
         }
+        if sources:
+            own[Decision] = self._decided
         followers = (*(one.handlers for one in self._observers), own)
         self._handlers = {kind: tuple(one[kind] for one in followers if kind in one) for kind in get_args(Effect)}
 
@@ -214,7 +221,17 @@ class SimulatedWorld:
         actual_left = self._actual_work[lease.id] - done
         killed = actual_left > lease.work_left
         span_ms = self.gateway.sites[lease.site].allocations.wall_ms(min(actual_left, lease.work_left))
-        self._at(start_ms + span_ms, LeaseEnded(lease.id, lease.incarnation, killed))
+        end = LeaseEnded(lease.id, lease.incarnation, killed)
+        if killed and self._sources:
+            self._kills[lease.id] = end
+        self._at(start_ms + span_ms, end)
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        """A lease that was to be ended at its requested time goes on, if it was extended."""
+        kill = self._kills.pop(effect.lease.id, None) if effect.outcome is Outcome.EXTEND else None
+        if kill is not None:
+            kill.incarnation = _OUT_OF_DATE
+            self._schedule_end(effect.lease, effect.lease.held_since_ms + effect.lease.overhead_ms)
 
     def _suspend(self, effect: SuspendLease, now_ms: int) -> None:
         lease = effect.lease
@@ -222,6 +239,8 @@ class SimulatedWorld:
 
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         del self._actual_work[effect.lease.id]
+        if self._kills:
+            self._kills.pop(effect.lease.id, None)
 
     def _close_coallocation(self, effect: CoAllocationClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         self._split.pop(effect.coallocation.id, None)

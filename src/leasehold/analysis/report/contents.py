@@ -172,6 +172,8 @@ def _together(coallocations: Totals) -> str:
 
 _EVENTS = {
     "node-failure": ("node failure",),
+    "cancel": ("cancellation",),
+    "extend": ("request for more time", "requests for more time"),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }
@@ -182,12 +184,12 @@ def _events(run: Run, totals: Totals, origins: Mapping[str, Totals]) -> str:
     """Tell what happened besides jobs, and which leases ended by it; empty for a run without any of it."""
     counts: Mapping[str, int] = run.manifest.get("events", {})
     told = listed([count(counts[kind], *names) for kind, names in _EVENTS.items() if counts.get(kind)])
-    lost = _ended(totals, origins, "machines_lost", "lost their machines")
-    cancelled = _ended(totals, origins, "cancelled", "were cancelled")
+    lost = _ended(totals, origins, "machines_lost", ("lost its machines", "lost their machines"))
+    cancelled = _ended(totals, origins, "cancelled", ("was cancelled", "were cancelled"))
     return " ".join(filter(None, [f"{told}." if told else "", lost, cancelled]))
 
 
-def _ended(totals: Totals, origins: Mapping[str, Totals], key: str, how: str) -> str:
+def _ended(totals: Totals, origins: Mapping[str, Totals], key: str, how: tuple[str, str]) -> str:
     if not _whole(totals, key):
         return ""
     parts = [
@@ -195,7 +197,7 @@ def _ended(totals: Totals, origins: Mapping[str, Totals], key: str, how: str) ->
         for origin, noun in (("local", "local job"), ("external", "guest"))
         if origin in origins and _whole(origins[origin], key)
     ]
-    return f"{listed(parts)} {how}."
+    return f"{listed(parts)} {how[_whole(totals, key) > 1]}."
 
 
 def _held_by_agreements(run: Run) -> str:

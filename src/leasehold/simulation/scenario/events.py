@@ -1,6 +1,6 @@
 """What a scenario says about events besides its jobs: `[[timeline]]`, and failures of nodes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,6 +9,19 @@ from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField, UnknownName
 
 DISTRIBUTIONS = ("exponential", "weibull")
+
+
+class JobNumber(Text):
+    """The number of a job, as a number or as a text."""
+
+    accepts = "number or text"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the number as a text."""
+        value = keys.take(name, default)
+        if value is default or (isinstance(value, str) and value) or type(value) is int:
+            return str(value)
+        raise InvalidField(keys.where(name), value, "the number of a job, such as 17")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,42 @@ FAILURES = Table(NodeFailureRates, "Failures of the nodes of a cluster.")
 
 
 @dataclass(frozen=True, slots=True)
+class StreamUsers:
+    """What the users of a stream do with their requests besides waiting for them."""
+
+    patience_ms: Annotated[
+        int | None,
+        Seconds(
+            "mean time, exponentially distributed, after which a request is cancelled that has not started",
+            unset="for ever",
+            least_ms=1,
+        ),
+    ] = None
+    cancel_share: Annotated[
+        float,
+        Number(
+            "share of the requests that are cancelled, waiting or running",
+            more=", at a time drawn uniformly from the requested time after the submission",
+            least=0,
+            most=1,
+        ),
+    ] = 0.0
+    extend_share: Annotated[
+        float,
+        Number(
+            "share of the requests for which more time is asked",
+            more=", after nine tenths of the requested time",
+            least=0,
+            most=1,
+        ),
+    ] = 0.0
+    extend_by: Annotated[float, Number("extension, as a part of the requested time", least=0.001, most=1000)] = 0.5
+
+
+USERS = Table(StreamUsers, "What the users of a stream do with their requests.")
+
+
+@dataclass(frozen=True, slots=True)
 class TimelineEntry:
     """One event at a time that the scenario says; which keys it takes depends on its kind (`KINDS`)."""
 
@@ -45,6 +94,11 @@ class TimelineEntry:
     site: Annotated[str, Text("cluster that it concerns", unset="none", optional=True)] = ""
     nodes: Annotated[int | None, Whole("number of nodes", unset="1")] = None
     lasts_ms: Annotated[int | None, Seconds("duration", least_ms=1)] = None
+    stream: Annotated[str, Text("stream of the job that it concerns", unset="none", optional=True)] = ""
+    job: Annotated[
+        str, JobNumber("number of the job", more=" in its log, or in the stream", unset="none", optional=True)
+    ] = ""
+    by_ms: Annotated[int | None, Seconds("extension", least_ms=1)] = None
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[timeline]]``."""
@@ -83,6 +137,12 @@ KINDS: Mapping[str, TimelineKind] = {
         " resumes there; what runs goes on",
     ),
     "reachable": TimelineKind(("site",), (), "the machines of the cluster answer again"),
+    "cancel": TimelineKind(
+        ("stream", "job"), (), "the user cancels the job, waiting or running; a co-allocation with all its components"
+    ),
+    "extend": TimelineKind(
+        ("stream", "job", "by_s"), (), "the user asks for more time; granted if the lease runs and there is room"
+    ),
 }
 """The kinds of `[[timeline]]`."""
 
@@ -105,12 +165,12 @@ def _read_entry(keys: Keys) -> TimelineEntry:
     return entry
 
 
-def check_timeline(entries: Iterable[TimelineEntry], clusters: Iterable[str]) -> None:
-    """Refuse entries about clusters that are not there; raises UnknownName."""
-    known = list(clusters)
+def check_timeline(entries: Iterable[TimelineEntry], known: Mapping[str, Collection[str]]) -> None:
+    """Refuse entries about what is not there; ``known`` has the names for each key. Raises UnknownName."""
     for index, entry in enumerate(entries):
-        if entry.site and entry.site not in known:
-            raise UnknownName(f"timeline[{index}].site", entry.site, known)
+        for key, names in known.items():
+            if (name := getattr(entry, key)) and name not in names:
+                raise UnknownName(f"timeline[{index}].{key}", name, names)
 
 
 def kinds_reference() -> list[str]:
@@ -125,3 +185,8 @@ def kinds_reference() -> list[str]:
 def failures_to_dict(failures: NodeFailureRates | None) -> dict[str, Any]:
     """Give the key ``failures`` of a cluster; nothing where its nodes do not fail."""
     return {} if failures is None else {"failures": FAILURES.to_dict(failures)}
+
+
+def users_to_dict(users: StreamUsers | None) -> dict[str, Any]:
+    """Give the key ``users`` of a stream; nothing where they only wait."""
+    return {} if users is None else {"users": USERS.to_dict(users)}

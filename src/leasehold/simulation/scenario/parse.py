@@ -17,7 +17,7 @@ from leasehold.configuration.times import RunTime
 from leasehold.configuration.toml import TomlFile, read_toml
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.simulation.scenario.events import FAILURES, check_timeline, read_timeline
+from leasehold.simulation.scenario.events import FAILURES, USERS, check_timeline, read_timeline
 from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
@@ -81,7 +81,8 @@ def _fitting(scenario: Scenario) -> Scenario:
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
-        check_timeline(scenario.timeline, [cluster.name for cluster in scenario.clusters])
+        names = {"site": [one.name for one in scenario.clusters], "stream": [one.name for one in scenario.streams]}
+        check_timeline(scenario.timeline, names)
         check_agreements(scenario)  # otherwise once the logs have named the clusters
     return scenario
 
@@ -114,8 +115,9 @@ def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:
         if together is not None and value:
             expected = "nothing: co-allocations are not bound, and claim nothing"
             raise InvalidField(keys.where(key), value, expected)
+    users = USERS.read(keys.table("users")) if "users" in keys else keys.take("users", None)
     keys.done()
-    return replace(stream, together=together)
+    return replace(stream, together=together, users=users)
 
 
 def _model(keys: Keys, clusters: Sequence[str]) -> ModelStream:

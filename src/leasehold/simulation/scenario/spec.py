@@ -26,7 +26,13 @@ from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
-from leasehold.simulation.scenario.events import NodeFailureRates, TimelineEntry, failures_to_dict
+from leasehold.simulation.scenario.events import (
+    NodeFailureRates,
+    StreamUsers,
+    TimelineEntry,
+    failures_to_dict,
+    users_to_dict,
+)
 from leasehold.simulation.workload.interpretation import READING, LogInterpretation, PlacingRule
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
@@ -243,6 +249,7 @@ class ModelStream:
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: StreamCoAllocations | None = None
+    users: StreamUsers | None = None
 
     @property
     def has_externals(self) -> bool:
@@ -253,7 +260,7 @@ class ModelStream:
         """Give the keys of ``[[stream]]``."""
         plain: Plain = {"name": self.name, "model": "das2"} | MODEL_STREAM.to_dict(self)
         plain |= MIX.to_dict(self.mix) if self.has_externals else {}
-        return plain | _together_to_dict(self.together) | dict(self.parameters)
+        return plain | _together_to_dict(self.together) | users_to_dict(self.users) | dict(self.parameters)
 
 
 MODEL_STREAM = Table(ModelStream, "Requests from a model.")
@@ -307,6 +314,7 @@ class LogStream:
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: StreamCoAllocations | None = None
+    users: StreamUsers | None = None
 
     @property
     def external_where(self) -> Mapping[str, tuple[str, ...]]:
@@ -323,7 +331,7 @@ class LogStream:
         plain = LOG_STREAM.to_dict(self)
         plain |= MADE_CLUSTERS.to_dict(self) if self.cluster_by is not None else {}
         plain |= MIX.to_dict(self.mix) if self.has_externals else {}
-        return plain | _together_to_dict(self.together) | WINDOW.to_dict(self.window)
+        return plain | _together_to_dict(self.together) | users_to_dict(self.users) | WINDOW.to_dict(self.window)
 
 
 LOG_STREAM = Table(LogStream, "Requests from a workload log.")

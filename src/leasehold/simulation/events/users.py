@@ -1,0 +1,143 @@
+"""Users who change their minds: they cancel requests, lose patience, and ask for more time.
+
+What the users of a stream do is drawn for each of its jobs from random streams of their own, those of local jobs and of
+guests apart, so that a run with guests and one without see the same local users.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from random import Random
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.model.effect import CoAllocationClosed, LeaseClosed, PartLeased, StartLease
+from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested
+from leasehold.model.request import Request
+from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.streams import random_stream
+
+GIVES_UP, CANCELS, EXTENDS, TOLD = "gives-up", "cancels", "extends", "told"
+"""What a user does: stops waiting, cancels whatever the state, asks for more time; or what the timeline says."""
+
+_EXTENDS_AFTER = 0.9
+"""Part of the requested time after which more is asked for."""
+
+Subject = tuple[str, int]
+"""What a user asked for, by its number: a "lease", or a "coallocation" with all of its components."""
+
+
+class Users:
+    """The users of all streams for which the scenario says something; ``counts`` says how often they did it."""
+
+    def __init__(
+        self, gateway: Gateway, by_stream: Mapping[str, StreamUsers], told: Iterable[TimelineEntry], seed: int
+    ) -> None:
+        """Begin without jobs; ``told`` are entries of the timeline about single jobs."""
+        self.counts = Counter[str]()
+        self._gateway = gateway
+        self._by_stream = by_stream
+        self._seed = seed
+        self._told = [entry for entry in told if entry.kind in ("cancel", "extend")]
+        self._named = {(entry.stream, entry.job) for entry in self._told}
+        self._subject_of: dict[tuple[str, str], Subject] = {}
+        self._draws: dict[tuple[str, bool], Random] = {}
+        self._due: list[tuple[int, int, str, Subject]] = []
+        self._sequence = 0
+        self._waiting: set[Subject] = set()
+        self._will_extend: dict[int, int] = {}
+        self._part_of: dict[int, int] = {}
+        self._seen: set[int] = set()
+        for index, entry in enumerate(self._told):
+            self._at(entry.at_ms, TOLD, ("entry", index))
+        self.handlers: Mapping[type, Handler] = {
+            PartLeased: self._leased,
+            StartLease: self._started,
+            LeaseClosed: self._closed,
+            CoAllocationClosed: self._coallocation_closed,
+        }
+
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
+        """Draw what becomes of a job, once for all components of a co-allocation."""
+        users, is_named = self._by_stream.get(job.source), (job.source, job.source_id) in self._named
+        if users is None and not is_named:
+            return
+        coallocation_id = self._part_of.get(request.id)
+        if coallocation_id is not None and coallocation_id in self._seen:
+            return
+        subject: Subject = ("lease", request.id) if coallocation_id is None else ("coallocation", coallocation_id)
+        if coallocation_id is not None:
+            self._seen.add(coallocation_id)
+        if is_named:
+            self._subject_of[job.source, job.source_id] = subject
+        if users is not None:
+            self._draw(users, request, job, subject)
+
+    def _draw(self, users: StreamUsers, request: Request, job: WorkloadJob, subject: Subject) -> None:
+        key = (job.source, request.is_local)
+        if key not in self._draws:
+            self._draws[key] = random_stream(self._seed, job.source, "users", "local" if request.is_local else "guests")
+        draws = self._draws[key]
+        patience, cancels, when, extends = draws.expovariate(1.0), draws.random(), draws.random(), draws.random()
+        if users.patience_ms is not None:
+            self._waiting.add(subject)
+            gives_up_ms = request.submit_ms + max(1, round(patience * users.patience_ms))
+            self._at(max(gives_up_ms, request.ready_ms + 1), GIVES_UP, subject)
+        if cancels < users.cancel_share:
+            self._at(request.submit_ms + max(1, round(when * request.duration_ms)), CANCELS, subject)
+        if extends < users.extend_share and subject[0] == "lease":
+            self._will_extend[request.id] = max(1, round(users.extend_by * request.duration_ms))
+
+    def next_ms(self, *, idle: bool) -> int:  # noqa: ARG002 - there is an end to them
+        """When the next of them does something."""
+        return self._due[0][0] if self._due else NEVER_MS
+
+    def events(self, now_ms: int) -> list[Event]:
+        """Say what users do in this instant."""
+        found: list[Event] = []
+        while self._due and self._due[0][0] <= now_ms:
+            _, _, what, subject = heappop(self._due)
+            event = self._event(what, subject)
+            if event is not None:
+                self.counts["extend" if isinstance(event, ExtendRequested) else "cancel"] += 1
+                found.append(event)
+        return found
+
+    def _event(self, what: str, subject: Subject) -> Event | None:
+        by_ms = 0
+        if what == TOLD:
+            entry = self._told[subject[1]]
+            known = self._subject_of.get((entry.stream, entry.job))
+            if known is None:
+                return None
+            what, subject, by_ms = EXTENDS if entry.kind == "extend" else CANCELS, known, entry.by_ms or 0
+        kind, number = subject
+        is_open = number in (self._gateway.leases if kind == "lease" else self._gateway.coallocations.open)
+        if not is_open or (what == GIVES_UP and subject not in self._waiting):
+            return None
+        if what == EXTENDS:
+            return ExtendRequested(number, by_ms or self._will_extend[number]) if kind == "lease" else None
+        return CancelRequested(number) if kind == "lease" else CoAllocationCancelled(number)
+
+    def _at(self, at_ms: int, what: str, subject: Subject) -> None:
+        self._sequence += 1
+        heappush(self._due, (at_ms, self._sequence, what, subject))
+
+    def _leased(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - one signature for all handlers
+        self._part_of[effect.lease.id] = effect.coallocation.id
+
+    def _started(self, effect: StartLease, now_ms: int) -> None:
+        lease = effect.lease
+        self._waiting.discard(("lease", lease.id))
+        self._waiting.discard(("coallocation", self._part_of.get(lease.id, 0)))
+        if lease.id in self._will_extend:
+            planned_ms = self._gateway.sites[lease.site].allocations.wall_ms(lease.work_left)
+            self._at(now_ms + max(1, round(_EXTENDS_AFTER * planned_ms)), EXTENDS, ("lease", lease.id))
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
+        self._waiting.discard(("lease", effect.lease.id))
+        self._part_of.pop(effect.lease.id, None)
+
+    def _coallocation_closed(self, effect: CoAllocationClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
+        self._waiting.discard(("coallocation", effect.coallocation.id))
