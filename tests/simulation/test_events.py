@@ -172,6 +172,54 @@ class TestUsers:
         assert tables(run)["coallocations"]["state"].to_list() == ["cancelled"]
 
 
+class TestAgreements:
+    """Guests of user 1 at cluster a, of which an agreement gives them some at a time."""
+
+    def terms(self, most: int | None, **keys: Any) -> Plain:
+        limit = {} if most is None else {"lending_limit": most}
+        return {"name": "first", "provider": "a", "consumer": "1", "kind": "no-limit", **limit, **keys}
+
+    def starts(self, run: RunResult) -> list[int]:
+        return column(run, "first_start_ms")
+
+    def test_a_changed_agreement_gives_more_from_then_on(self, world: World) -> None:
+        more = {"at_s": 100, "kind": "agree", "agreement": self.terms(2)}
+        run = world.run(guests=[(0, 500, 1, 500), (0, 500, 1, 500)], agreement=[self.terms(1)], timeline=[more])
+        assert self.starts(run) == [0, 100_000]
+
+    def test_a_new_agreement_counts_what_was_used_before(self, world: World) -> None:
+        share = {"kind": "decay", "share": 0.1, "window_s": 1_000, "factors": [1.0]}
+        terms = {"name": "share", "provider": "a", "consumer": "1", **share}
+        timeline = [{"at_s": 500, "kind": "agree", "agreement": terms}]
+        guests = [(0, 450, 4, 450), (600, 100, 1, 100)]
+        assert self.starts(world.run(guests=guests))[1] == 600_000
+        assert self.starts(world.run(guests=guests, timeline=timeline))[1] >= 1_000_000
+
+    def test_requests_under_a_revoked_agreement_are_refused(self, world: World) -> None:
+        revoke = {"at_s": 100, "kind": "revoke", "agreement": "first"}
+        run = world.run(guests=[(0, 500, 1, 500), (0, 500, 1, 500)], agreement=[self.terms(1)], timeline=[revoke])
+        assert column(run, "state") == ["completed", "refused"]
+        assert column(run, "reason")[1] == "agreement-revoked"
+
+    def test_a_lifted_penalty_lets_the_agreement_be_broken_again(self, world: World) -> None:
+        lift = {"at_s": 100, "kind": "lift-penalty", "agreement": "first", "consumer": "1"}
+        keys: Plain = {"agreement": [self.terms(1, penalty=5)], "sharing": {"threshold": 10}}
+        guests = [(0, 500, 1, 500), (0, 500, 1, 500), (50, 500, 1, 500)]
+        assert self.starts(world.run(guests=guests, **keys)) == [0, 0, 500_000]
+        assert self.starts(world.run(guests=guests, **keys, timeline=[lift])) == [0, 0, 100_000]
+
+    def test_what_is_not_agreed_cannot_be_revoked(self, world: World) -> None:
+        with pytest.raises(InvalidField) as raised:
+            world.run([(0, 10, 1, 10)], timeline=[{"at_s": 1, "kind": "revoke", "agreement": "first"}])
+        assert raised.value.field == "timeline[0].agreement"
+
+    def test_the_terms_are_checked_as_those_of_any_agreement(self, world: World) -> None:
+        for terms, field in ((self.terms(1, kind="none"), "kind"), (self.terms(1, provider="b"), "provider")):
+            with pytest.raises(InvalidField) as raised:
+                world.run([(0, 10, 1, 10)], timeline=[{"at_s": 1, "kind": "agree", "agreement": terms}])
+            assert raised.value.field == f"timeline[0].agreement.{field}"
+
+
 @pytest.mark.parametrize(
     ("entry", "field", "expected"),
     [
@@ -193,6 +241,10 @@ def test_wrong_entries_are_refused_in_one_line(world: World, entry: Plain, field
 def test_a_scenario_with_events_is_written_as_it_was_read(world: World) -> None:
     values = world.values([(0, 10, 1, 10)], [])
     values["timeline"] = [{"at_s": 1, "kind": "node-failure", "site": "a", "nodes": 2, "lasts_s": 5}]
+    terms = {"name": "x", "provider": "a", "consumer": "1", "kind": "no-limit", "end_s": 900}
+    values["timeline"].append({"at_s": 2, "kind": "agree", "agreement": terms})
+    values["timeline"].append({"at_s": 2, "kind": "cancel", "stream": "own", "job": "1"})
+    values["stream"][0]["users"] = {"patience_s": 7}
     values["cluster"][0]["failures"] = {"mtbf_s": 1_000, "mttr_s": 10}
     scenario = scenario_from_dict(values)
     assert scenario_from_dict(scenario.to_dict()) == scenario

@@ -68,6 +68,10 @@ class Keys:
         """Note keys that will be taken, so that none of them passes for another one with a typo."""
         self._expected |= set(names)
 
+    def peek(self, key: str) -> object:
+        """Give the value of a key that is still to be taken, unchecked; None where it is absent."""
+        return self._values.get(key)
+
     def left(self) -> list[str]:
         """List the keys that were not taken yet, in the order of the file."""
         return list(self._values)

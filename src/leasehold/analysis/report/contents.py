@@ -174,6 +174,9 @@ _EVENTS = {
     "node-failure": ("node failure",),
     "cancel": ("cancellation",),
     "extend": ("request for more time", "requests for more time"),
+    "agree": ("signed or changed agreement",),
+    "revoke": ("revoked agreement",),
+    "lift-penalty": ("lifted penalty", "lifted penalties"),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }

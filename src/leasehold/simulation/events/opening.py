@@ -4,10 +4,12 @@ from collections import Counter
 from typing import Protocol
 
 from leasehold.gateway.gateway import Gateway
+from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
 from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
 from leasehold.simulation.kernel import EventSource
+from leasehold.simulation.scenario.events import AGREEMENT_KINDS
 from leasehold.simulation.scenario.spec import Scenario
 
 
@@ -38,6 +40,8 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     users = {stream.name: stream.users for stream in scenario.streams if stream.users is not None}
     if users or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
         sources.append(Users(gateway, users, scenario.timeline, scenario.seed))
+    if any(entry.kind in AGREEMENT_KINDS for entry in scenario.timeline):
+        sources.append(AgreementTimeline(scenario.agreements, scenario.timeline))
     timeline = SiteTimeline(scenario.timeline)
     if not timeline.is_over:
         sources.append(timeline)

@@ -1,11 +1,14 @@
 """What a scenario says about events besides its jobs: `[[timeline]]`, and failures of nodes."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from leasehold.configuration.agreements import agreement_to_dict, read_agreement
 from leasehold.configuration.declaration import Choice, Number, Plain, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.times import Clock
+from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 
 DISTRIBUTIONS = ("exponential", "weibull")
@@ -99,10 +102,22 @@ class TimelineEntry:
         str, JobNumber("number of the job", more=" in its log, or in the stream", unset="none", optional=True)
     ] = ""
     by_ms: Annotated[int | None, Seconds("extension", least_ms=1)] = None
+    agreement: Annotated[
+        str,
+        Text(
+            "name of the agreement",
+            more="; of `agree`, a table with the keys of an [agreement](agreements.md)",
+            unset="none",
+            optional=True,
+        ),
+    ] = ""
+    consumer: Annotated[str, Text("consumer that was punished", unset="none", optional=True)] = ""
+    terms: Agreement | None = None
 
-    def to_dict(self) -> Plain:
+    def to_dict(self, clock: Clock) -> Plain:
         """Give the keys of ``[[timeline]]``."""
-        return TIMELINE.to_dict(self)
+        terms = {} if self.terms is None else {"agreement": agreement_to_dict(self.terms, clock)}
+        return TIMELINE.to_dict(self) | terms
 
 
 TIMELINE = Table(TimelineEntry, "An event at a given time.")
@@ -143,18 +158,48 @@ KINDS: Mapping[str, TimelineKind] = {
     "extend": TimelineKind(
         ("stream", "job", "by_s"), (), "the user asks for more time; granted if the lease runs and there is room"
     ),
+    "agree": TimelineKind(
+        ("agreement",), (), "this agreement is signed, or replaces the one of the same name; what was used counts"
+    ),
+    "revoke": TimelineKind(
+        ("agreement",),
+        (),
+        "the agreement ends, with those that delegate parts of it; guests that wait under it are refused, guests that"
+        " run stay",
+    ),
+    "lift-penalty": TimelineKind(
+        ("agreement", "consumer"), (), "the penalty of the consumer for breaking the agreement ends"
+    ),
 }
 """The kinds of `[[timeline]]`."""
 
 
-def read_timeline(keys: Keys) -> tuple[TimelineEntry, ...]:
+AGREEMENT_KINDS = ("agree", "revoke", "lift-penalty")
+
+
+def agreements_after(
+    agreements: tuple[Agreement, ...], entry: TimelineEntry
+) -> tuple[tuple[Agreement, ...], frozenset[str]]:
+    """Give the agreements that are signed after an entry, and the names of those that it revokes."""
+    if entry.kind == "agree" and entry.terms is not None:
+        by_name = {one.name: one for one in agreements} | {entry.terms.name: entry.terms}
+        return tuple(by_name.values()), frozenset()
+    revoked = {entry.agreement} if entry.kind == "revoke" else set[str]()
+    while below := {one.name for one in agreements if one.parent in revoked} - revoked:
+        revoked |= below
+    return tuple(one for one in agreements if one.name not in revoked), frozenset(revoked)
+
+
+def read_timeline(keys: Keys, clock: Clock) -> tuple[TimelineEntry, ...]:
     """Read ``[[timeline]]``; raises InvalidField for a key that the kind does not take, or lacks."""
-    return tuple(_read_entry(table) for table in keys.tables("timeline"))
+    return tuple(_read_entry(table, clock) for table in keys.tables("timeline"))
 
 
-def _read_entry(keys: Keys) -> TimelineEntry:
-    present = set(keys.left())
-    entry = TIMELINE.read(keys)
+def _read_entry(keys: Keys, clock: Clock) -> TimelineEntry:
+    present, terms = set(keys.left()), None
+    if keys.peek("kind") == "agree" and "agreement" in keys:
+        terms = read_agreement(keys.table("agreement"), clock)
+    entry = replace(TIMELINE.read(keys), terms=terms)
     kind = KINDS[entry.kind]
     takes = (*kind.needs, *kind.may_have)
     for key in sorted(present - {"at_s", "kind", *takes}):

@@ -64,7 +64,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         domains=read_domains(keys),
         agreements=read_agreements(keys, RunTime(sharing.starts_at_ms)),
         sharing=sharing,
-        timeline=read_timeline(keys),
+        timeline=read_timeline(keys, RunTime(sharing.starts_at_ms)),
     )
     keys.done()
     return _fitting(scenario)

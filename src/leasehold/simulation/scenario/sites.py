@@ -15,6 +15,7 @@ from leasehold.routing.moments import StreamMoments
 from leasehold.sharing.book import check_delegation
 from leasehold.sharing.enforcement import ALLOW, Sharing
 from leasehold.sharing.parties import Provider, Providers
+from leasehold.simulation.scenario.events import AGREEMENT_KINDS, agreements_after
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.streams import random_stream
@@ -115,7 +116,8 @@ def is_about_sharing(scenario: Scenario) -> bool:
     """Whether a scenario has agreements, or anything else that requires their enforcement."""
     is_bound = any(stream.domain or stream.claims for stream in scenario.streams)
     strict = scenario.sharing.without_agreement != ALLOW
-    return bool(scenario.agreements or scenario.domains or is_bound or strict)
+    changes = any(entry.kind in AGREEMENT_KINDS for entry in scenario.timeline)
+    return bool(scenario.agreements or scenario.domains or is_bound or strict or changes)
 
 
 def places(scenario: Scenario) -> list[Provider]:
@@ -144,6 +146,21 @@ def check_agreements(scenario: Scenario) -> None:
         if stream.domain and stream.domain not in known:
             raise UnknownName(f"stream[{index}].domain", stream.domain, known)
     check_among(scenario.agreements, places(scenario))
+    _check_changes(scenario)
+
+
+def _check_changes(scenario: Scenario) -> None:
+    """Follow the agreements through the timeline."""
+    agreements, at_ms = scenario.agreements, [entry.at_ms for entry in scenario.timeline]
+    for index in sorted(range(len(at_ms)), key=at_ms.__getitem__):
+        entry, field = scenario.timeline[index], f"timeline[{index}].agreement"
+        if entry.agreement and entry.agreement not in (names := [one.name for one in agreements]):
+            raise UnknownName(field, entry.agreement, names)
+        agreements, _ = agreements_after(agreements, entry)
+        try:
+            check_among(agreements, places(scenario))
+        except InvalidField as error:
+            raise InvalidField(f"{field}.{error.field.rpartition('.')[2]}", error.value, error.expected) from None
 
 
 def check_among(agreements: Sequence[Agreement], sites: Iterable[Provider]) -> None:

@@ -401,7 +401,7 @@ class Scenario:
         plain["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
         plain["stream"] = [stream.to_dict() for stream in self.streams]
         if self.timeline:
-            plain["timeline"] = [entry.to_dict() for entry in self.timeline]
+            plain["timeline"] = [entry.to_dict(self.clock) for entry in self.timeline]
         return plain | self._agreed_to_dict()
 
     def _agreed_to_dict(self) -> Plain:
