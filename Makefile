@@ -41,8 +41,8 @@ format: $(READY)  ## put the source in its one format and mend what can be mende
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## measure speed and memory against a plain script, in one run
-	@$(BIN)/python -m bench $(BENCH)
+bench: $(READY)  ## judge speed and memory, as ratios in one run; BENCH="CASE ..." or BENCH=--full
+	@$(BIN)/python -m bench $(BENCH) $(if $(LOGS),--logs $(LOGS))
 
 # From a source distribution, so that nothing compiled comes to lie in src/.
 fast: $(READY)  ## compile the decision core into .fast, for long evaluations (docs/howto/faster.md)

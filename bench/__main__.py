@@ -1,85 +1,99 @@
-"""How fast, how large: ``make bench``, or ``python -m bench [--quick] [--json FILE]``.
+"""`make bench`: speed and memory as ratios in one run, judged by `thresholds.toml`.
 
-Leasehold is measured beside `by_hand`, the scheduler that a user would write in an evening, on logs that
-`make_log` makes: 256 processors at load 0.85, conservative backfilling. Each replays the whole log as a
-process of its own, in turn; only ratios of runs of the same benchmark say anything. Nothing is asserted.
-
-What both do: read the log, plan with requested times, end jobs when they end, plan again when room comes
-free early. The script writes one line for each job. Leasehold knows lease types, guests and preemption (no
-guest comes here), checks what it reads, gives a reason for every decision, writes leases, segments and
-decisions as Parquet, and reads them again for the summary that it prints.
-
-The live gateway is measured beside its disk (`service`); a few runs of the published evaluation of routing
-say how long all of it would take (`evaluation`).
+A case is named, or all run. Each figure is printed beside what was recorded and what is wanted; the exit status
+is 1 where one has regressed. What is wanted and not yet reached does not fail.
 """
 
 import argparse
 import json
-import os
-import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from bench.children import answer_of
-from bench.evaluation import evaluation, show_evaluation
-from bench.growth import Growth, growth
-from bench.matching import as_json as matching_as_json
-from bench.matching import matching, show_matching
-from bench.race import PROCS, Race, race
-from bench.service import service, show_service
+from bench.cases import CASES, PROCS, ROOT
+from bench.children import by_hand, log_of
+from bench.harness import THRESHOLDS, Case, Figure, Judged, Thresholds, Verdict, measure
+from bench.race import COMPILED, PURE, Setting, machine, variants
 from bench.table import show
-from bench.waiting import show_waiting_jobs, waiting_jobs
 
-ROUNDS = 3
-HELD = (1_000, 10_000, 100_000)
+YARDSTICK_JOBS = 20_000
+PAGE = ROOT / "docs/explanation/performance.md"
+BEGIN, END = "<!-- figures: written by `python -m bench --page` -->", "<!-- end of figures -->"
 
 
-def main() -> None:
-    """Measure, print, and write the numbers down where asked to."""
+def main() -> int:
+    """Measure, print, judge, and write down what is asked for."""
+    given = _parser().parse_args()
+    cases = chosen(given.case)
+    thresholds = Thresholds.read()
+    if given.list:
+        show(["case", "what it shows"], [[one.name, one.about] for one in cases])
+        return 0
+    if given.page:
+        PAGE.write_text(page(thresholds, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    here = machine()
+    with TemporaryDirectory(prefix="leasehold-bench-") as folder:
+        readings, skipped = measure(cases, _setting(Path(folder), given, thresholds))
+    judged = [thresholds.judge(one, here) for one in readings]
+    print(f"\n{here}\nSeconds are those of the thresholds' machine. Wanted and recorded: bench/thresholds.toml\n")
+    show(["figure", "variant", "of", "measured", "unit", "recorded", "wanted", ""], [_row(one) for one in judged])
+    print("\n".join(skipped))
+    if given.json is not None:
+        given.json.write_text(json.dumps([asdict(one) for one in readings], indent=2) + "\n", encoding="utf-8")
+    if given.update:
+        updated = thresholds.updated(readings, here, datetime.now(UTC).date().isoformat())
+        THRESHOLDS.write_text(updated.toml(), encoding="utf-8")
+        PAGE.write_text(page(updated, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    regressed = [one for one in judged if one.verdict is Verdict.REGRESSED]
+    for one in regressed:
+        print(f"REGRESSED {one.line}")
+    return 1 if regressed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="smaller logs: under a minute, rougher numbers")
+    parser.add_argument("case", nargs="*", metavar="CASE", help="what to measure (all)")
+    parser.add_argument("--list", action="store_true", help="list the cases")
+    parser.add_argument("--full", action="store_true", help="the sizes that are spoken of: hours")
+    parser.add_argument("--jobs", type=int, metavar="N", help="jobs of the log of `script`")
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="runs of each, in turn; the best counts (2)")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="where public workload logs lie")
+    parser.add_argument("--compiled", type=Path, default=ROOT / ".fast", metavar="FOLDER", help="what `make fast` made")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to this file")
-    given = parser.parse_args()
-    with TemporaryDirectory(prefix="leasehold-bench-") as folder:
-        races, grown, latencies = measure(Path(folder), quick=given.quick)
-    served = service((1_000, 10_000), 2_000, say) if given.quick else service(HELD, 20_000, say)
-    say("jobs and nodes")
-    matched = matching(100, 1_000, 100) if given.quick else matching()
-    waited = waiting_jobs(100, 8) if given.quick else waiting_jobs()
-    say("a few runs of the evaluation of routing")
-    evaluated = evaluation(5, 2) if given.quick else evaluation(19, 12)
-    show_races(races)
-    show_growth(grown)
-    show_latencies(latencies)
-    show_service(served)
-    show_matching(matched)
-    show_waiting_jobs(waited)
-    show_evaluation(evaluated)
-    if given.json is not None:
-        told = as_json(races, grown, latencies) | {
-            "service": asdict(served),
-            "matching": matching_as_json(matched),
-            "waiting": asdict(waited),
-            "evaluation": asdict(evaluated) | {"whole_days": evaluated.whole_days},
-        }
-        given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    parser.add_argument("--update", action="store_true", help="record what was measured, whatever it is")
+    parser.add_argument("--page", action="store_true", help="write the table of docs/explanation/performance.md")
+    return parser
 
 
-def measure(folder: Path, *, quick: bool) -> tuple[list[Race], list[Growth], list[dict[str, Any]]]:
-    """Run everything, one after the other."""
-    jobs, lengths = (10_000, (10_000, 40_000)) if quick else (100_000, (25_000, 100_000, 400_000))
-    effort = ["--horizon-s", "21600", "--draws", "50"] if quick else []
-    races = [race(folder, estimates, jobs, ROUNDS, say) for estimates in ("exact", "loose")]
-    grown = [growth(folder, length, say) for length in lengths]
-    say("single decisions")
-    single = answer_of("bench.decisions", *effort)
-    return races, grown, single + answer_of("bench.sharing", *(["--draws", "10000"] if quick else []))
+def chosen(names: Sequence[str]) -> list[Case]:
+    """Return the cases with these names, or all; ends the program for a name that none has."""
+    if unknown := set(names) - {case.name for case in CASES}:
+        raise SystemExit(f"no case {', '.join(sorted(unknown))}; expected {', '.join(case.name for case in CASES)}")
+    return [case for case in CASES if not names or case.name in names]
+
+
+def _setting(folder: Path, given: argparse.Namespace, thresholds: Thresholds) -> Setting:
+    found = variants(given.compiled)
+    if COMPILED not in found:
+        say("nothing compiled is here (make fast): only plain Python is measured")
+    return Setting(
+        folder=folder,
+        full=given.full,
+        rounds=given.rounds,
+        variants=found,
+        yardstick=by_hand(log_of(folder, YARDSTICK_JOBS, "loose"), PROCS, folder / "yardstick.csv"),
+        yardstick_s=thresholds.yardstick_s,
+        say=say,
+        logs=given.logs,
+        jobs=given.jobs,
+    )
 
 
 def say(text: str) -> None:
@@ -87,61 +101,46 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def show_races(races: Sequence[Race]) -> None:
-    """Print who did how many jobs, and whether they did the same."""
-    print(f"\nA log of {races[0].jobs:,} jobs on {PROCS} processors; median of {ROUNDS} runs each\n")
-    speeds = ["jobs per CPU-second", "by hand", "leasehold", "ratio", "least", "most"]
-    show(speeds, [_speeds(r) for r in races])
-    show(["peak memory, MiB", "by hand", "leasehold"], [_peaks(r) for r in races])
-    show(["same start, mean wait in s", "jobs", "same", "by hand", "leasehold"], [_starts(r) for r in races])
-
-
-def _speeds(run: Race) -> list[str]:
-    scripted, ours = run.speeds()
-    ratios = run.ratios()
-    middle = ratios[len(ratios) // 2]
-    figures = [f"{ratio:.2f}" for ratio in (middle, ratios[0], ratios[-1])]
-    return [_name(run), f"{scripted:,.0f}", f"{ours:,.0f}", *figures]
-
-
-def _peaks(run: Race) -> list[str]:
-    return [_name(run), *(f"{peak:,.0f}" for peak in run.peaks_mib())]
-
-
-def _starts(run: Race) -> list[str]:
-    found = run.agreement
-    waits = (found["by_hand_wait_s"], found["leasehold_wait_s"])
-    return [_name(run), f"{found['jobs']:,}", f"{found['same_start']:,}", *(f"{wait:,.0f}" for wait in waits)]
-
-
-def _name(run: Race) -> str:
-    return f"{run.estimates} estimates"
-
-
-def show_growth(grown: Sequence[Growth]) -> None:
-    """Print how memory grows with the log."""
-    rows = [[f"{g.jobs:,} jobs", f"{g.simulating_mib:,.0f}", f"{g.command_mib:,.0f}"] for g in grown]
-    show(["peak memory, MiB", "simulating", "with its summary"], rows)
-
-
-def show_latencies(latencies: Sequence[dict[str, Any]]) -> None:
-    """Print how long single decisions take."""
-    rows = [
-        [one["what"], f"{one['count']:,}", f"{one['median_us']:,.0f}", f"{one['p99_us']:,.0f}"] for one in latencies
+def _row(one: Judged) -> list[str]:
+    text, reading = one.figure.unit.text, one.reading
+    wanted = one.figure.wanted.get(reading.variant)
+    return [
+        reading.figure,
+        reading.variant,
+        reading.size,
+        text(reading.value),
+        one.figure.unit.value,
+        text(one.record.value) if one.record else "",
+        "" if wanted is None else text(wanted),
+        one.verdict.value,
     ]
-    show(["one decision, microseconds", "times", "median", "99 %"], rows)
 
 
-def as_json(races: Sequence[Race], grown: Sequence[Growth], latencies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Put together everything measured, with where."""
-    where = {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
-    return {
-        "where": where,
-        "races": [one.as_json() for one in races],
-        "growth": [asdict(one) for one in grown],
-        "decisions": list(latencies),
-    }
+def page(thresholds: Thresholds, text: str) -> str:
+    """Put the table of figures between its marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    head = ["| | unit | of | pure | wanted | compiled | wanted |", "|---|---|---|---|---|---|---|"]
+    rows = [row for figure in thresholds.figures.values() for row in _page_rows(figure)]
+    notes = [f"- {one.what}: {one.note}" for one in thresholds.figures.values() if one.note]
+    lines = [BEGIN, "", *head, *rows, "", *notes, *([""] if notes else []), END]
+    return before + "\n".join(lines) + after
+
+
+def _page_rows(figure: Figure) -> Iterator[str]:
+    """Give a row for each size that was measured, or one that says what is wanted."""
+    for size in dict.fromkeys(one.size for one in figure.measured) or [""]:
+        cells = [cell for variant in (PURE, COMPILED) for cell in _page_cells(figure, variant, size)]
+        yield f"| {' | '.join([figure.what, figure.unit.value, size, *cells])} |"
+
+
+def _page_cells(figure: Figure, variant: str, size: str) -> tuple[str, str]:
+    """Give what was measured, in bold where it is not what is wanted, and what is."""
+    record, wanted = figure.recorded(variant, size), figure.wanted.get(variant)
+    text = figure.unit.text(record.value) if record else ""
+    missed = record is not None and figure.reaches(variant, record.value) is False
+    return f"**{text}**" if missed else text, "" if wanted is None else figure.unit.text(wanted)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,14 +8,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-_MAXRSS_PER_MIB = 2**20 if sys.platform == "darwin" else 2**10
+_BYTES = 1 if sys.platform == "darwin" else 2**10
 """macOS counts the peak in bytes, Linux in KiB."""
+
+Environment = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,10 @@ class Cost:
     """User and system time of all threads of a process, and the most memory that it held."""
 
     cpu_s: float
-    peak_mib: float
+    peak_mb: float
 
 
-def cost_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
+def cost_of(command: Sequence[str], environment: Environment | None = None) -> Cost:
     """Run a program to its end, its output unread; in our environment, unless there is another.
 
     Raises CalledProcessError if it fails.
@@ -36,13 +38,13 @@ def cost_of(command: Sequence[str], environment: Mapping[str, str] | None = None
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / _MAXRSS_PER_MIB)
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _BYTES / 1e6)
 
 
-def answer_of(module: str, *arguments: str) -> Any:  # noqa: ANN401 - whatever it answers
+def answer_of(module: str, *arguments: str, environment: Environment | None = None) -> Any:  # noqa: ANN401 - whatever it answers
     """Run one module of this benchmark in a process of its own, and read the JSON that it prints."""
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent, env=environment)
     return json.loads(done.stdout)
 
 
@@ -59,12 +61,11 @@ def by_hand(log: Path, procs: int, table: Path) -> list[str]:
     return [sys.executable, str(HERE / "by_hand.py"), str(log), str(procs), str(table)]
 
 
-def leasehold(log: Path, procs: int, run: Path) -> list[str]:
-    """The command that replays it with Leasehold: run folder and summary, no report and no exports."""
-    command = [sys.executable, "-m", "leasehold.cli.main", "sim", "run", str(log), "--procs", str(procs)]
-    return [*command, "--no-report", "--no-export", "--quiet", "--force", "--out", str(run)]
+def leasehold(*arguments: str) -> list[str]:
+    """A command of Leasehold."""
+    return [sys.executable, "-m", "leasehold.cli.main", *arguments]
 
 
-def simulation_alone(log: Path, procs: int, run: Path) -> list[str]:
-    """The command that makes the same run folder and does not read it again."""
-    return [sys.executable, str(HERE / "simulate.py"), str(log), str(procs), str(run)]
+def sim_run(scenario: str, run: Path, *flags: str) -> list[str]:
+    """The command that simulates something into this run folder."""
+    return leasehold("sim", "run", scenario, *flags, "--quiet", "--force", "--out", str(run))

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import process_time
 
-from bench.table import show
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.evaluation import REPLICATIONS
 from leasehold.experiments.intergrid.plan import FederationRun, plan
@@ -74,17 +73,6 @@ def rate_per_s(one: FederationRun) -> float:
     told = told_moments(world.scenario(one, FIRST))
     streams = [*told.local.values(), *([told.external] if told.external else [])]
     return sum(stream.rate_per_s for stream in streams)
-
-
-def show_evaluation(found: Evaluation) -> None:
-    """Print it."""
-    print("\nThe published evaluation of routing (`leasehold reproduce 003`), by a few runs\n")
-    rows = [
-        ["timed", f"{found.runs:,}", f"{found.requests:,}", f"{found.cpu_s / 3600:.2f}"],
-        ["whole", f"{found.whole_runs:,}", f"{found.whole_requests:,}", f"{24 * found.whole_days:,.0f}"],
-    ]
-    show(["", "runs", "requests", "CPU-hours"], rows)
-    print(f"{found.requests / found.cpu_s:,.0f} requests a CPU-second\n")
 
 
 def main() -> None:

@@ -18,16 +18,19 @@ WEIGHTS = {1: 22, 2: 14, 4: 16, 8: 16, 16: 14, 32: 10, 64: 5, 128: 3}
 LONGEST_S = 86_400
 POWERS_OF_TWO = 0.75
 SIGMA = 1.5
+MEAN_S = 600
 
 
-def make_log(path: Path, jobs: int, procs: int, load: float, estimates: str, seed: int = 1) -> None:
+def make_log(
+    path: Path, jobs: int, procs: int, load: float, estimates: str, seed: int = 1, *, mean_s: int = MEAN_S
+) -> None:
     """Write a log of ``jobs`` jobs that loads ``procs`` processors by ``load``."""
     rng = Random(seed)
     drawn, clock = [], 0.0
     for _ in range(jobs):
-        run_s = min(LONGEST_S, max(1, round(rng.lognormvariate(math.log(600) - SIGMA**2 / 2, SIGMA))))
+        run_s = min(LONGEST_S, max(1, round(rng.lognormvariate(math.log(mean_s) - SIGMA**2 / 2, SIGMA))))
         clock += rng.weibullvariate(1.0, 0.7)
-        drawn.append((clock, run_s, _size(rng), _estimate(rng, run_s, estimates)))
+        drawn.append((clock, run_s, min(_size(rng), procs // 2), _estimate(rng, run_s, estimates)))
     work = sum(run_s * size for _, run_s, size, _ in drawn)
     stretch = work / (procs * load) / clock
     with path.open("w", encoding="utf-8") as out:

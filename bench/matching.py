@@ -16,9 +16,8 @@ from itertools import islice
 from random import Random
 from statistics import median, quantiles
 from time import perf_counter_ns, thread_time_ns
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from bench.table import show
 from leasehold.matching.assignment import Assignment, greedy, optimal
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.node_index import NodeIndex
@@ -157,28 +156,6 @@ def _job(number: int, random: Random) -> Job:
     return Job(job_id=number, submitted_ms=0, needs=needs)
 
 
-def show_matching(found: Matching) -> None:
-    """Print it."""
-    title = f"matching {found.jobs:,} jobs, {found.nodes_wanted:,} nodes of {found.nodes:,}"
-    rows = [
-        ["greedy", f"{found.greedy_s:.2f}", f"{found.greedy_served:,}", f"{found.greedy_mean_weight_s:,.1f}"],
-        [
-            "best",
-            f"{found.optimal_s:.2f}",
-            f"{found.optimal_served:,}",
-            f"{found.optimal_mean_weight_s:,.1f}",
-        ],
-    ]
-    show([title, "seconds", "served", "mean weight, s"], rows)
-    single = [["one new job", f"{found.single_median_us:,.0f}", f"{found.single_p99_us:,.0f}"]]
-    show(["microseconds", "median", "99 %"], single)
-
-
-def as_json(found: Matching) -> dict[str, Any]:
-    """Put it into a form that can be written down."""
-    return asdict(found)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1_000)
@@ -186,4 +163,4 @@ if __name__ == "__main__":
     parser.add_argument("--single", type=int, default=1_000)
     parser.add_argument("--idle-share", type=float, default=0.5, help="of the nodes; 0 is the hard case")
     given = parser.parse_args()
-    print(json.dumps(as_json(matching(given.jobs, given.nodes, given.single, given.idle_share))))
+    print(json.dumps(asdict(matching(given.jobs, given.nodes, given.single, given.idle_share))))

@@ -1,61 +1,90 @@
-"""The script and Leasehold on the same log, in turn, each as a whole process.
+"""Programs run in turn, each as a whole process: only what they cost beside each other says anything.
 
-Interpreter start, imports, reading and writing count too: they are part of what a user waits for.
+The least of some rounds counts. What takes seconds runs in turn with a yardstick, so that a machine that is
+busy or slow slows both.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from bench.children import Cost, answer_of, by_hand, cost_of, leasehold, log_of
+from bench.children import Cost, Environment, cost_of
 
-PROCS = 256
-
+PURE, COMPILED = "pure", "compiled"
 Say = Callable[[str], None]
 
 
+class Skipped(Exception):
+    """What a case needs is not here; says what."""
+
+
 @dataclass(frozen=True, slots=True)
-class Race:
-    """One log, and what each pair of runs cost: the script first, Leasehold second."""
+class Setting:
+    """How the cases are to run: where files may lie, how large, how often, and with which variants.
 
-    estimates: str
-    jobs: int
-    pairs: list[tuple[Cost, Cost]]
-    agreement: dict[str, Any]
+    ``yardstick`` is the command that is timed beside whatever takes seconds, ``yardstick_s`` how long it takes
+    where the seconds of the thresholds were measured.
+    """
 
-    def speeds(self) -> tuple[float, float]:
-        """Jobs per CPU-second of each, the median of its runs."""
-        scripts, ours = zip(*self.pairs, strict=True)
-        return _median_speed(self.jobs, scripts), _median_speed(self.jobs, ours)
+    folder: Path
+    full: bool
+    rounds: int
+    variants: dict[str, Environment]
+    yardstick: Sequence[str]
+    yardstick_s: float
+    say: Say
+    logs: Path | None = None
+    jobs: int | None = None
 
-    def peaks_mib(self) -> tuple[float, float]:
-        """The most memory that any run of each held."""
-        scripts, ours = zip(*self.pairs, strict=True)
-        return max(run.peak_mib for run in scripts), max(run.peak_mib for run in ours)
+    def once(self) -> "Setting":
+        """The same with one round."""
+        return replace(self, rounds=1)
 
-    def ratios(self) -> list[float]:
-        """How many times as many jobs per CPU-second Leasehold did, pair by pair, in rising order."""
-        return sorted(script.cpu_s / ours.cpu_s for script, ours in self.pairs)
+    def at_least(self, rounds: int) -> "Setting":
+        """The same with more rounds, for what is short."""
+        return replace(self, rounds=max(rounds, self.rounds))
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything measured and what follows from it."""
-        scripted, ours = self.speeds()
-        followed = {"by_hand_jobs_per_cpu_s": scripted, "leasehold_jobs_per_cpu_s": ours}
-        return asdict(self) | followed | {"ratios": self.ratios()}
+    def pace(self) -> float:
+        """Say how many seconds of the thresholds' machine pass in one of this, now."""
+        return self.yardstick_s / cost_of(self.yardstick).cpu_s
+
+    def in_turn(self, runs: Mapping[str, tuple[Sequence[str], Environment]]) -> dict[str, Cost]:
+        """Run commands in turn, some rounds; returns the least that each cost."""
+        least: dict[str, Cost] = {}
+        for _ in range(self.rounds):
+            for name, (command, environment) in runs.items():
+                one = cost_of(command, environment)
+                before = least.get(name, one)
+                least[name] = Cost(min(one.cpu_s, before.cpu_s), min(one.peak_mb, before.peak_mb))
+        return least
+
+    def beside_yardstick(self, runs: Mapping[str, tuple[Sequence[str], Environment]]) -> dict[str, Cost]:
+        """Run commands in turn with the yardstick; their times are in seconds of the thresholds' machine."""
+        if "yardstick" in runs:
+            raise ValueError("yardstick")
+        costs = self.in_turn({"yardstick": (self.yardstick, dict(os.environ))} | dict(runs))
+        pace = self.yardstick_s / costs.pop("yardstick").cpu_s
+        return {name: replace(cost, cpu_s=cost.cpu_s * pace) for name, cost in costs.items()}
 
 
-def race(folder: Path, estimates: str, jobs: int, rounds: int, say: Say) -> Race:
-    """Run both ``rounds`` times in turn, after one round that does not count."""
-    log = log_of(folder, jobs, estimates)
-    table, run = folder / "by_hand.csv", folder / "run"
-    pairs = []
-    for number in range(rounds + 1):
-        say(f"{estimates} estimates, {jobs:,} jobs: {f'round {number}' if number else 'warm-up'}")
-        pairs.append((cost_of(by_hand(log, PROCS, table)), cost_of(leasehold(log, PROCS, run))))
-    return Race(estimates, jobs, pairs[1:], answer_of("bench.agreement", str(table), str(run)))
+def variants(compiled: Path) -> dict[str, Environment]:
+    """Return the environments in which Leasehold runs as plain Python and, if `make fast` was run, compiled.
+
+    Everything that knows how a variant is chosen stands here.
+    """
+    pure = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    found: dict[str, Environment] = {PURE: pure}
+    if compiled.is_dir():
+        found[COMPILED] = pure | {"PYTHONPATH": str(compiled.resolve())}
+    return found
 
 
-def _median_speed(jobs: int, runs: tuple[Cost, ...]) -> float:
-    return jobs / median(run.cpu_s for run in runs)
+def machine() -> str:
+    """Name the machine as far as its speed goes."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return f"{os.cpu_count()} x {model or platform.machine()}, Python {platform.python_version()}, {sys.platform}"

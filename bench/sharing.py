@@ -1,4 +1,4 @@
-"""How long does it take to ask the agreements? In-process, wall time.
+"""How long does it take to ask the agreements? In process, processor time.
 
     python -m bench.sharing [--agreements N] [--draws N]
 
@@ -13,7 +13,7 @@ import json
 from collections import deque
 from dataclasses import asdict
 from random import Random
-from time import perf_counter_ns
+from time import thread_time_ns
 from typing import Any
 
 from bench.decisions import Latency
@@ -49,10 +49,14 @@ def latencies(agreements: int, draws: int) -> list[dict[str, Any]]:
     """Time questions that are answered with yes, and with no."""
     random = Random(agreements)
     sharing = Sharing(places(), agreements=contracts(agreements))
-    paths = sorted({one.consumer for one in sharing.book.agreements.values() if "/" in one.consumer})
-    admitted_ns, refused_ns = asked(sharing, paths, draws, random)
+    admitted_ns, refused_ns = asked(sharing, asking_paths(sharing), draws, random)
     named = (("admitted", admitted_ns), ("held back", refused_ns))
     return [asdict(Latency.of(f"{agreements:,} agreements asked, {what}", times)) for what, times in named if times]
+
+
+def asking_paths(sharing: Sharing) -> list[str]:
+    """Return the groups that have agreements, at least one group."""
+    return sorted({one.consumer for one in sharing.book.agreements.values() if "/" in one.consumer}) or ["vo0/group0"]
 
 
 def places() -> list[Provider]:
@@ -93,9 +97,9 @@ def asked(sharing: Sharing, paths: list[str], draws: int, random: Random) -> tup
         now_ms += random.randrange(2_000)
         path, site = f"{asking[lease_id]}/user{random.randrange(20)}", random.choice(sites)
         ask = UsageRequest(path, {CPUS: random.choice([1, 1, 2, 4])}, HOUR_MS, now_ms)
-        begun_ns = perf_counter_ns()
+        begun_ns = thread_time_ns()
         breach = sharing.why_not(ask, site, now_ms)
-        passed_ns = perf_counter_ns() - begun_ns
+        passed_ns = thread_time_ns() - begun_ns
         (admitted_ns if breach is None else refused_ns).append(passed_ns)
         if breach is None:
             sharing.ledger.begin(lease_id, Holding(ask.path, site, ask.amounts), now_ms)

@@ -15,7 +15,6 @@ from random import Random
 from statistics import median, quantiles
 from time import thread_time_ns
 
-from bench.table import show
 from leasehold.jobs.effects import JobEffect, StartAttempt
 from leasehold.jobs.events import AttemptEnded, JobEvent, JobSubmitted, NodesSeen, SeenNode
 from leasehold.jobs.job import JobRequest
@@ -95,15 +94,6 @@ def _job(number: int, random: Random) -> JobRequest:
     deadline_ms = random.choice([None, FOR_EVER_MS + number])
     job = Job(job_id=number, submitted_ms=BEGIN_MS, needs=needs, deadline_ms=deadline_ms)
     return JobRequest(job=job, command=("true",))
-
-
-def show_waiting_jobs(found: WaitingJobs) -> None:
-    """Print it."""
-    rows = [
-        ["a job is submitted", f"{found.submitting_median_us:,.0f}", ""],
-        ["a job ends", f"{found.ending_median_us:,.0f}", f"{found.ending_p99_us:,.0f}"],
-    ]
-    show([f"{found.jobs:,} jobs wait for {found.nodes:,} nodes, microseconds", "median", "99 %"], rows)
 
 
 if __name__ == "__main__":
