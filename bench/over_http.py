@@ -4,11 +4,15 @@
 
 `leasehold serve` runs as a process of its own, with ten emulated sites and a SQLite file in FOLDER. 32
 connections ask side by side, each as soon as it has its answer: 201, sent when the lease is committed.
+
+Asking begins when all nodes have been taken in. ``gateway_cpu_ms`` and ``client_cpu_ms`` are the processor time of
+each process for one request: what another machine, or one that others use too, can be compared by.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,24 +23,32 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from bench.held import config
+import httpx2 as httpx
+
+from bench.held import SITES, config, slots_of
 from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.config_file import commented_toml
 
 CONNECTIONS = 32
+LEASES = 10_000
+"""For so many the sites are made."""
+
 _CREATED = b"HTTP/1.1 201"
 _SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @contextmanager
-def serving(folder: Path, service: ServiceConfig) -> Iterator[None]:
-    """Serve what is in the folder until the end of the block, without a line of log for each request."""
+def serving(folder: Path, service: ServiceConfig) -> Iterator[int]:
+    """Serve what is in the folder until the end of the block, without a line of log for each request.
+
+    Gives the number of its process.
+    """
     file = folder / "leasehold.toml"
     file.write_text(commented_toml(replace(service, log=LogSpec(requests=False))), encoding="utf-8")
     command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--config", str(file)]
     with subprocess.Popen([*command, "--data", str(folder), "--port", "0"], **_SILENT) as process:
         try:
-            yield
+            yield process.pid
         finally:
             process.terminate()
 
@@ -78,10 +90,35 @@ async def answer_to(asked: bytes, reader: asyncio.StreamReader, writer: asyncio.
         raise RuntimeError(f"{head!r} {body!r}")
 
 
-async def ask(folder: Path, requests: int) -> dict[str, Any]:
+def cpu_s(process: int) -> float:
+    """Give the processor time that a process has used; 0 where the system does not say."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+async def all_nodes_taken_in(host: str, port: int, token: str, nodes: int) -> None:
+    """Wait until the gateway knows so many nodes."""
+    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=600) as client:
+        found = 0
+        while found < nodes:
+            await asyncio.sleep(1)
+            found, which = 0, {"limit": "1000", "brief": "true"}
+            while which:
+                answer = await client.get("/v1/nodes", params=which, headers={"Authorization": f"Bearer {token}"})
+                page = answer.raise_for_status().json()
+                found += len(page["nodes"])
+                which = which | {"cursor": page["next"]} if page["next"] else {}
+
+
+async def ask(folder: Path, requests: int, process: int) -> dict[str, Any]:
     """Ask for so many leases."""
     host, port = await address(folder)
     token = (folder / "admin.token").read_text(encoding="utf-8").strip()
+    await all_nodes_taken_in(host, port, token, SITES * slots_of(LEASES))
     numbers, times_ms = iter(range(requests)), []
 
     async def ask_again_and_again() -> None:
@@ -92,11 +129,13 @@ async def ask(folder: Path, requests: int) -> dict[str, Any]:
             times_ms.append((time.perf_counter() - begun_s) * 1000)
         writer.close()
 
-    begun_s = time.perf_counter()
+    begun_s, client_s, gateway_s = time.perf_counter(), time.process_time(), cpu_s(process)
     await asyncio.gather(*(ask_again_and_again() for _ in range(CONNECTIONS)))
     accepted_per_s = requests / (time.perf_counter() - begun_s)
     return {
         "accepted_per_s": accepted_per_s,
+        "gateway_cpu_ms": (cpu_s(process) - gateway_s) / requests * 1000,
+        "client_cpu_ms": (time.process_time() - client_s) / requests * 1000,
         "median_ms": median(times_ms),
         "p99_ms": quantiles(times_ms, n=100)[98],
     }
@@ -107,5 +146,5 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("requests", type=int)
     given = parser.parse_args()
-    with serving(given.folder, config(leases=10_000)):
-        print(json.dumps(asyncio.run(ask(given.folder, given.requests))))
+    with serving(given.folder, config(LEASES)) as gateway:
+        print(json.dumps(asyncio.run(ask(given.folder, given.requests, gateway))))

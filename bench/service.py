@@ -26,7 +26,10 @@ class Held:
     accepted_per_s: float
     guest: dict[str, float]
     local: dict[str, float]
+    recall: dict[str, float]
     restart_s: float
+    restart_cpu_s: float
+    intake: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def _held(leases: int, say: Say) -> Held:
     with TemporaryDirectory(prefix="leasehold-bench-") as folder:
         told = answer_of("bench.held", folder, str(leases))
         again = answer_of("bench.held", folder, str(leases), "--again")
-    return Held(leases, **told, restart_s=again["restart_s"])
+    return Held(leases, **told, **again)
 
 
 def _commits_per_s(folder: Path) -> float:
@@ -76,8 +79,21 @@ def show_service(measured: Service) -> None:
     rows += [["over HTTP, 32 connections", *_pace(http["accepted_per_s"], alone), *latency]]
     rows += [[f"filling up to {one.leases:,}", *_pace(one.accepted_per_s, alone), "", ""] for one in measured.held]
     show(["durably accepted", "per second", "ratio", "median, ms", "99 %"], rows)
-    columns = ["decided and committed, ms", "guest", "99 %", "local request", "99 %", "restart, s"]
+    cpu = [f"{http['gateway_cpu_ms']:.2f}", f"{http['client_cpu_ms']:.2f}"]
+    show(["processor time of a request over HTTP, ms", "gateway", "client"], [["", *cpu]])
+    columns = ["decided and committed, ms", "guest", "99 %", "local request", "99 %"]
     show(columns, [_row(one) for one in measured.held])
+    columns = [
+        "recall and restart",
+        "VMs recalled",
+        "decided, s",
+        "machines run, s",
+        "restart, s",
+        "its processor time, s",
+    ]
+    show(columns, [_recall_and_restart(one) for one in measured.held])
+    columns = ["requests while nodes are taken in, ms", "median", "most", "all taken in, s"]
+    show(columns, [_intake(one) for one in measured.held])
 
 
 def _pace(accepted_per_s: float, alone: float) -> list[str]:
@@ -86,4 +102,14 @@ def _pace(accepted_per_s: float, alone: float) -> list[str]:
 
 def _row(one: Held) -> list[str]:
     times = [part[which] for part in (one.guest, one.local) for which in ("median_ms", "p99_ms")]
-    return [f"{one.leases:,} held", *(f"{time_ms:.1f}" for time_ms in times), f"{one.restart_s:.1f}"]
+    return [f"{one.leases:,} held", *(f"{time_ms:.1f}" for time_ms in times)]
+
+
+def _recall_and_restart(one: Held) -> list[str]:
+    recall = [one.recall["decided_s"], one.recall["followed_s"], one.restart_s, one.restart_cpu_s]
+    return [f"{one.leases:,} held", f"{one.recall['vms']:,}", *(f"{time_s:.1f}" for time_s in recall)]
+
+
+def _intake(one: Held) -> list[str]:
+    waits = [one.intake["median_ms"], one.intake["most_ms"]]
+    return [f"{one.leases:,} held", *(f"{wait_ms:.0f}" for wait_ms in waits), f"{one.intake['intake_s']:.1f}"]

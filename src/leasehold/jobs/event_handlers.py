@@ -236,11 +236,10 @@ class EventHandlers:
     def _nodes_seen(self, event: NodesSeen, now_ms: int) -> None:
         inventory = self._state.inventory
         there = {seen.node.name for seen in event.nodes} if event.names is None else event.names
-        for name in inventory.names(event.site):
-            if name not in there:
-                self._faults.gone(name, now_ms)
+        for name in inventory.names_but(event.site, there):
+            self._faults.gone(name, now_ms)
         self._see(event.nodes, now_ms)
-        if event.names is None or event.names.issubset(inventory.names(event.site)):
+        if event.names is None or inventory.has_all(event.site, event.names):
             inventory.expect_no_more(event.site)
 
     def _see(self, nodes: Sequence[SeenNode], now_ms: int) -> None:

@@ -11,7 +11,7 @@ its site would not take what should have fitted, is there, and has no room until
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
@@ -130,9 +130,12 @@ class SchedulableNodes:
         out = self.out.get(node.name)
         is_newer = out is not None and node.seen_ms > out.since_ms and seen.fault is None
         self._leave_sighting(node.name)
-        self._seen[node.name] = replace(seen, node=self._without_lost(node))
+        node = self._without_lost(node)
+        self._seen[node.name] = seen if node is seen.node else replace(seen, node=node)
         self._names.setdefault(site_of(node.name), {})[node.name] = None
-        self._left[node.name] = [one for one in self._left.get(node.name, ()) if one.at_ms > node.seen_ms]
+        left = self._left.pop(node.name, ())
+        if later := [one for one in left if one.at_ms > node.seen_ms]:
+            self._left[node.name] = later
         self._note_shrunk(node.name, node.capabilities.total)
         if is_newer:
             del self.out[node.name]
@@ -146,6 +149,15 @@ class SchedulableNodes:
     def names(self, site: str) -> list[str]:
         """List the nodes of a site that were seen, by name, whether they have fallen or not."""
         return sorted(self._names.get(site, ()))
+
+    def names_but(self, site: str, names: Collection[str]) -> list[str]:
+        """List those of a site's nodes that are not among these."""
+        return sorted([name for name in self._names.get(site, ()) if name not in names])
+
+    def has_all(self, site: str, names: Collection[str]) -> bool:
+        """Whether all of these nodes of a site were seen."""
+        there = self._names.get(site, {})
+        return len(names) <= len(there) and all(name in there for name in names)
 
     def forget(self, name: str) -> None:
         """Know nothing of a node any more, but that it fell."""
@@ -196,9 +208,11 @@ class SchedulableNodes:
             self._refresh((name,))
 
     def _without_lost(self, node: Node) -> Node:
-        lost, since_ms = self._lost.get(node.name, (frozenset(), NOT_YET))
+        if node.name not in self._lost:
+            return node  # as nearly all are
+        lost, since_ms = self._lost[node.name]
         if node.seen_ms > since_ms:
-            self._lost.pop(node.name, None)
+            del self._lost[node.name]
             return node
         able = node.capabilities
         there = frozenset((name, number) for name, number in able.software if name not in lost)

@@ -24,6 +24,7 @@ from leasehold.service.config import JobsSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.nodes import NODE_BATCH
 from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
@@ -31,9 +32,6 @@ from leasehold.service.errors import Unavailable
 ANSWER_WITHIN_S = 60.0
 PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-
-NODE_BATCH = 500
-"""The engine takes in no more nodes in one step."""
 
 BUILDABLE_EVERY_MS = 600_000
 """How often a site is asked what could be built: that may mean to fetch the lists of a repository."""

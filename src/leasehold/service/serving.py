@@ -143,6 +143,7 @@ async def serve(
     with (
         _files_for_nobody_else(),
         bound(service.host, service.port) as listener,
+        collecting_little_garbage(),
         open_store(store_url) as store,
     ):
         clock = SteadyClock(last_written_ms(store))
@@ -155,8 +156,8 @@ async def serve(
             app = _application(config, federation)
             connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))
             server = Server(_uvicorn_config(app, service), connections, lambda: companion(listening))
+            keep_what_was_read()
             with (
-                _collecting_little_garbage(),
                 announced(data.address_file, listening.url),
                 _stopping_on_signals(server, app),
             ):
@@ -195,12 +196,12 @@ def _files_for_nobody_else() -> Generator[None, None, None]:
 
 
 @contextmanager
-def _collecting_little_garbage() -> Generator[None, None, None]:
-    """Collect reference cycles only among new objects.
+def collecting_little_garbage() -> Generator[None, None, None]:
+    """Collect reference cycles only among new objects, and none before `keep_what_was_read`.
 
     A hundred thousand leases and their nodes have no cycles, and looking through all of them would block
-    all requests for a second. So objects that exist at the start, or have since outlived the second generation,
-    are not scanned.
+    all requests for a second, and a restart for several. So objects that exist at the start, or have since
+    outlived the second generation, are not scanned.
     """
 
     def let_the_old_be(phase: str, info: dict[str, int]) -> None:
@@ -209,7 +210,7 @@ def _collecting_little_garbage() -> Generator[None, None, None]:
 
     before = gc.get_threshold()
     gc.collect()
-    gc.freeze()
+    gc.disable()
     gc.set_threshold(50_000, 4, 1_000_000)
     gc.callbacks.append(let_the_old_be)
     try:
@@ -217,6 +218,13 @@ def _collecting_little_garbage() -> Generator[None, None, None]:
     finally:
         gc.callbacks.remove(let_the_old_be)
         gc.set_threshold(*before)
+        gc.enable()
+
+
+def keep_what_was_read() -> None:
+    """Scan no object that exists now: the gateway is open, and what it has read is here to stay."""
+    gc.freeze()
+    gc.enable()
 
 
 class Server(uvicorn.Server):

@@ -8,8 +8,9 @@ from tests.service.discovery.pretend import NODE
 
 from leasehold.service.commands import Command, JobNodesSeen
 from leasehold.service.config import JobsSpec
-from leasehold.service.discovery import NODE_BATCH, SiteDiscovery
+from leasehold.service.discovery import SiteDiscovery
 from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.engine.nodes import NODE_BATCH
 
 
 class Nodes:

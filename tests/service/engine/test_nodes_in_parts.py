@@ -16,6 +16,7 @@ from leasehold.model.request import LeaseType
 from leasehold.service.commands import JobNodesSeen, SiteObserved
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
+from leasehold.service.engine import nodes as engine_nodes
 from leasehold.service.engine.jobs import MAX_PENDING_NEWS
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.unit_of_work import UnitOfWork
@@ -155,3 +156,22 @@ def test_a_node_that_is_gone_is_not_the_largest_one() -> None:
     largest = book.too_small(too_much_mib, {"a"}, 21 * S)
     assert largest is not None
     assert largest.name == "a/small"
+
+
+def test_after_a_restart_the_nodes_of_a_large_site_are_recalled_in_parts(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_nodes, "NODE_BATCH", 2)
+    shop = Shop(sqlite_store)
+    there = [facts(f"n{number}") for number in range(5)]
+    shop.do(nodes(*there[:4], replace(there[4], cores=16, free_cores=16)), nodes(facts("m1"), site="b"))
+    shop.restart()
+    known: list[int] = []
+    shop.do(job(cores=16))  # its node comes last: no job is refused for want of it
+    while shop.engine.jobs.has_unrecalled:
+        known.append(len(shop.engine.jobs.scheduler._state.inventory.names("a")))
+        assert shop.state()[0] == "waiting"
+        shop.do()
+    assert known == [0, 2, 4]
+    assert shop.state()[0] == "starting"
+    assert shop.engine.jobs.scheduler._state.inventory.complete == {"a", "b"}

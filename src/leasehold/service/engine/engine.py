@@ -246,6 +246,7 @@ class Engine:
     def _obey(self, commands: Sequence[Command], due: Sequence[Timer], now_ms: int) -> list[Callable[[], Answer]]:
         """Decide about commands; news of machines come before what is due, requests after it."""
         handled = self._handler.handle(commands, now_ms)
+        self.jobs.recall(now_ms)
         terms = [event for one in handled for event in one.terms]
         news = [event for one in handled for event in one.news]
         requests = [event for one in handled for event in one.requests]
@@ -345,7 +346,8 @@ class Engine:
         messages_to = list(dict.fromkeys(row.endpoint for row in unit.rows(MESSAGES)))
         unit.clear()
         orders, tasks = self.outbox.take_outgoing(), self.jobs.tasks.take()
-        return Done(replies, orders, self._journal.last_seq, self._timers.next_ms(), messages_to, tasks)
+        next_alarm_ms = self.now_ms if self.jobs.has_unrecalled else self._timers.next_ms()
+        return Done(replies, orders, self._journal.last_seq, next_alarm_ms, messages_to, tasks)
 
     # Beside the steps
 

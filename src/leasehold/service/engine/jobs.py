@@ -6,6 +6,7 @@ neither has anything more to decide. All of it is written in the transaction of 
 """
 
 import json
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -120,6 +121,8 @@ class JobController:
         self._snapshot = context.store.snapshots().get(SCHEDULER, "{}")
         self._inbox: list[JobEvent] = []
         self._closed_sites: set[str] | None = None
+        self._unrecalled: deque[tuple[str, tuple[str, ...]]] = deque()
+        """What the scheduler is still to know after a start: of large sites some nodes in each step."""
         self._has_decided = False
         self.scheduler = setup.scheduler()
         self.scheduler.take_up(self.kept.records, now_ms)
@@ -245,7 +248,24 @@ class JobController:
                 self._follow_room(lease, now_ms, after_a_restart=True)
         sites = self.nodes.sites() if before is None else sorted(before ^ closed)
         there = self._core.gateway.sites
-        return [self.nodes.remembered(site, closed, now_ms) for site in sites if site in there]
+        at_once: list[tuple[str, tuple[str, ...]]] = []
+        for site in (site for site in sites if site in there):
+            parts = [(site, names) for names in self.nodes.remembered(site, now_ms)]
+            is_later = before is None and len(parts) > 1
+            (self._unrecalled if is_later else at_once).extend(parts)
+        return [self.nodes.recall(site, names, closed, now_ms) for site, names in at_once]
+
+    @property
+    def has_unrecalled(self) -> bool:
+        """Whether the scheduler does not know all nodes again yet."""
+        return bool(self._unrecalled)
+
+    def recall(self, now_ms: int) -> None:
+        """Let the scheduler know some more of the nodes that were there before a restart."""
+        if self._unrecalled:
+            site, part = self._unrecalled.popleft()
+            if site in self._core.gateway.sites:
+                self._inbox.append(self.nodes.recall(site, part, self._not_lending, now_ms))
 
     def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
         """Apply the gateway's decisions to attempts, and note the machines given to other leases."""

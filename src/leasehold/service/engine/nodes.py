@@ -4,8 +4,9 @@ What a node is like is discovered, and kept with the time at which it was seen: 
 known until the next look. A failure counts once, however often the node is seen with it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from heapq import nsmallest
 from operator import attrgetter
 
@@ -51,6 +52,12 @@ _LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "seen_ms", "charged"
 
 _heavy = attrgetter(*(each.name for each in fields(NodeRow) if each.name not in _LIGHT))
 """The rest of it."""
+
+NODE_BATCH = 500
+"""The engine takes in no more nodes in one step: requests come in between."""
+
+_amounts = lru_cache(4_096)(Amounts)
+"""Most nodes have as much as some other, and as much of it free."""
 
 
 @dataclass(slots=True)
@@ -133,10 +140,14 @@ class NodeRepository:
         self._gone_after_ms = gone_after_ms
         self.rows: dict[str, NodeRow] = {row.name: row for row in rows}
         self._of_site: dict[str, set[str]] = {}
+        self._missed: dict[str, set[str]] = {}
+        """Of them, those that their site did not list when it was last asked."""
+        self._listed: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """What sites that report in parts list: as they call their nodes, and as these are called here."""
+        self._able: dict[str, NodeCapabilities] = {}
         self._kinds = Kinds()
         for row in rows:
-            self._of_site.setdefault(row.site, set()).add(row.name)
-            self._kinds.put(row)
+            self._note(row)
         self._awaited: dict[str, Collection[str]] = {}
         """All nodes of a site that reports them in parts, until all have been reported."""
         self._held_back: dict[str, dict[str, NodeRow]] = {}
@@ -159,15 +170,22 @@ class NodeRepository:
             return None
         return max(there, key=lambda row: (row.memory_mib, row.name))
 
-    def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
-        """Tell again what was last seen of a site's nodes; ``closed`` are sites that take no leases now."""
-        known = self._known(site, now_ms)
-        names = frozenset(known.union(self._awaited.get(site, ())))
-        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in sorted(known)), names)
+    def remembered(self, site: str, now_ms: int) -> list[tuple[str, ...]]:
+        """Name the nodes of a site that are there or may come back, in parts for `recall`; at least one."""
+        names = sorted(self._known(site, now_ms))
+        return [tuple(names[first : first + NODE_BATCH]) for first in range(0, len(names), NODE_BATCH)] or [()]
 
-    def _known(self, site: str, now_ms: int) -> set[str]:
+    def recall(self, site: str, names: Sequence[str], closed: Collection[str], now_ms: int) -> NodesSeen:
+        """Tell again what was last seen of some of a site's nodes; ``closed`` are sites that take no leases now."""
+        known = self._known(site, now_ms)
+        seen = tuple(self._seen_node(self.rows[name], closed) for name in names if name in known)
+        return NodesSeen(site, seen, frozenset(known).union(self._awaited.get(site, ())))
+
+    def _known(self, site: str, now_ms: int) -> Collection[str]:
         """Name the nodes of a site that are there or may come back."""
-        return {name for name in self._of_site.get(site, ()) if not self.is_gone(self.rows[name], now_ms)}
+        there = self._of_site.get(site, set())
+        gone = [name for name in self._missed.get(site, ()) if self.is_gone(self.rows[name], now_ms)]
+        return there.difference(gone) if gone else there
 
     def kinds(self, now_ms: int) -> Iterator[Kind]:
         """Give all nodes that are not gone, those together of which the same is known."""
@@ -182,10 +200,10 @@ class NodeRepository:
         """Take in nodes of a site, and miss those that it does not have any more."""
         site = command.site
         there = {f"{site}/{facts.name}": facts for facts in command.nodes}
-        listed = there.keys() if command.names is None else {f"{site}/{name}" for name in command.names}
+        listed = there.keys() if command.names is None else self._as_listed(site, command.names)
         before = {name: self.rows[name] for name in there if name in self.rows}
         asked_ms = now_ms if command.asked_ms is None else min(command.asked_ms, now_ms)
-        if listed <= self._of_site.get(site, set()) | there.keys():
+        if listed - self._of_site.get(site, set()) <= there.keys():
             self._awaited.pop(site, None)
             for row in self._held_back.pop(site, {}).values():
                 self._unit.put(NODES, row)
@@ -196,11 +214,18 @@ class NodeRepository:
         missed = self._of_site.get(site, set()) - listed
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
-        known = frozenset(self._known(site, now_ms).union(listed))
+        known = frozenset(self._known(site, now_ms)).union(listed)
         reported = sorted((there.keys() | missed) & known)
-        seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in reported), known)
+        seen = NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
         return [seen, *(offer for offer in offers if offer)]
+
+    def _as_listed(self, site: str, names: frozenset[str]) -> frozenset[str]:
+        """Give the names under which the nodes of a site are known here; its parts all list the same ones."""
+        known = self._listed.get(site)
+        if known is None or known[0] is not names:
+            known = self._listed[site] = names, frozenset([f"{site}/{name}" for name in names])
+        return known[1]
 
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
         """A site does not answer: its nodes cannot be reached."""
@@ -271,9 +296,10 @@ class NodeRepository:
             row = self.rows.get(name)
             if row is None:
                 continue
-            noted = replace(row, charged=watched.failures, watched_ms=watched.watched_ms, well_ms=watched.well_ms)
-            if noted != row:
-                self._keep(noted)
+            noted = (watched.failures, watched.watched_ms, watched.well_ms)
+            if noted != (row.charged, row.watched_ms, row.well_ms):
+                row.charged, row.watched_ms, row.well_ms = noted  # nothing else is known by these
+                self._write(row, is_light=True)
 
     # How
 
@@ -281,10 +307,22 @@ class NodeRepository:
         """Keep what is new; where only what is free has changed, no more than that is written."""
         before = self.rows.get(row.name)
         self.rows[row.name] = row
+        is_light = before is not None and _heavy(before) == _heavy(row)
+        if not is_light:
+            self._able.pop(row.name, None)
+        self._note(row)
+        self._write(row, is_light=is_light)
+
+    def _note(self, row: NodeRow) -> None:
         self._of_site.setdefault(row.site, set()).add(row.name)
+        if row.problem == NOT_LISTED:
+            self._missed.setdefault(row.site, set()).add(row.name)
+        elif row.site in self._missed:
+            self._missed[row.site].discard(row.name)
         self._kinds.put(row)
-        held_back = self._held_back.get(row.site, {})
-        if before is not None and _heavy(before) == _heavy(row) and row.name not in held_back:
+
+    def _write(self, row: NodeRow, *, is_light: bool) -> None:
+        if is_light and row.name not in self._held_back.get(row.site, ()):
             self._unit.change(NODES, row, _LIGHT)
         elif row.site in self._awaited:
             self._held_back.setdefault(row.site, {})[row.name] = row
@@ -297,32 +335,41 @@ class NodeRepository:
             missed = replace(row, problem=NOT_LISTED, fault=Fault.NODE_DIED.value, failures=failures)
             self._keep(replace(missed, failed_ms=now_ms))
 
+    def _seen_node(self, row: NodeRow, closed: Collection[str]) -> SeenNode:
+        """A node for the job scheduler; one of a closed site has a problem, so that no attempt is placed there."""
+        able = self._able.get(row.name)
+        if able is None:
+            able = self._able[row.name] = _capabilities(row)
+        problem = row.problem or (SITE_CLOSED if row.site in closed else "")
+        fault = _FAULTS[row.fault] if row.fault else None
+        return SeenNode(_node_as(able, row), row.is_host, row.runs, problem, fault)
+
     def _offer(self, before: NodeRow | None, row: NodeRow, closed: Collection[str]) -> NodeOffers | None:
         """A node that has just become idle says so."""
         if before is None or row.problem or _is_idle(before) or not _is_idle(row):
             return None
-        return NodeOffers(_seen_node(row, closed))
+        return NodeOffers(self._seen_node(row, closed))
 
 
 def node_of(row: NodeRow) -> Node:
     """Read a node as matching knows it."""
-    capabilities = NodeCapabilities(
+    return _node_as(_capabilities(row), row)
+
+
+def _capabilities(row: NodeRow) -> NodeCapabilities:
+    return NodeCapabilities(
         name=row.name,
-        total=Amounts(row.cores, row.memory_mib, row.disk_mib),
+        total=_amounts(row.cores, row.memory_mib, row.disk_mib),
         cpu_mhz=row.cpu_mhz,
         software=row.software,
         place=row.site,
         bytes_per_s=row.bytes_per_s or _USUAL_BYTES_PER_S,
     )
-    free = Amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib)
-    return Node(capabilities=capabilities, free=free, seen_ms=row.seen_ms)
 
 
-def _seen_node(row: NodeRow, closed: Collection[str]) -> SeenNode:
-    """A node for the job scheduler; one of a closed site has a problem, so that no attempt is placed there."""
-    problem = row.problem or (SITE_CLOSED if row.site in closed else "")
-    fault = _FAULTS[row.fault] if row.fault else None
-    return SeenNode(node_of(row), row.is_host, row.runs, problem, fault)
+def _node_as(able: NodeCapabilities, row: NodeRow) -> Node:
+    free = _amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib)
+    return Node(capabilities=able, free=free, seen_ms=row.seen_ms)
 
 
 def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms: int) -> NodeRow:

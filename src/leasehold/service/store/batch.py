@@ -38,10 +38,8 @@ class Batch:
     def update(self, table: RecordTable[R], rows: Sequence[R], key: str, columns: tuple[str, ...]) -> None:
         """Keep what these columns are now; a row that is not there (any more) is passed over."""
         if rows:
-            places = [table.names.index(name) for name in (*columns, key)]
-            values = [table.values(row) for row in rows]
-            updates = [tuple(row[place] for place in places) for row in values]
-            self._write(self._statements.update(table, key, columns), updates)
+            read = table.reader_of((*columns, key))
+            self._write(self._statements.update(table, key, columns), [read(row) for row in rows])
 
     def delete(self, table: RecordTable[Any], **columns: object) -> None:
         """Let go of the rows of which these columns have these values."""

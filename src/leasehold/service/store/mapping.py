@@ -5,14 +5,16 @@ enumeration is its value. Everything else is JSON in a text. A part of a row, a 
 flattened: its own fields are the columns. Fields of the same name in two parts share one column.
 
 Rows are written through the driver, with positional parameters and statements that are compiled once:
-compiling and checking them for each of thousands of rows a second would cost more than writing them.
+compiling and checking them for each of thousands of rows a second would cost more than writing them. For the same
+reason one expression is compiled for each table that makes its record of a row: a restart reads hundreds of
+thousands.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import lru_cache
-from operator import attrgetter, itemgetter
+from functools import lru_cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -110,7 +112,8 @@ class RecordTable(Generic[R]):
     ``sql``      what the database is to know of a column, where no annotation says so
     ``extra``    columns that the database fills in, and no record has
 
-    ``key`` gives that of a record: the values of its primary key, or of its unique column.
+    ``key`` gives that of a record: the values of its primary key, or of its unique column; ``record`` makes the record
+    of a row.
     """
 
     def __init__(
@@ -129,14 +132,14 @@ class RecordTable(Generic[R]):
         self._fields: list[_Field] = []
         self._parts, self._names, self._without = frozenset(parts), names or {}, frozenset(without)
         self._sql = sql or {}
-        self._make = self._maker(kind, "")
+        self._called: dict[str, Any] = {}
+        expression = self._call(kind, "")
+        self.record: Callable[[Values], R] = eval(f"lambda row: {expression}", self._called)  # noqa: S307 - our own
         self.table = Table(name, METADATA, *extra, *self._columns.values(), sqlite_strict=True)
         self.c = self.table.c
         self.names = tuple(self._columns)
         self._get = attrgetter(*(each.path for each in self._fields))
-        codecs = [each.codec for each in self._fields]
-        self._encoded = [(number, codec.encode) for number, codec in enumerate(codecs) if codec.encode]
-        self._decoded = [(number, codec.decode) for number, codec in enumerate(codecs) if codec.decode]
+        self._encoded = [(number, each.codec.encode) for number, each in enumerate(self._fields) if each.codec.encode]
         primary = tuple(name for name, column in self._columns.items() if column.primary_key)
         self.key_columns = primary or tuple(name for name, column in self._columns.items() if column.unique)
         self.key = attrgetter(*(self._fields[self.names.index(name)].path for name in self.key_columns))
@@ -147,36 +150,40 @@ class RecordTable(Generic[R]):
 
     def values(self, record: R) -> tuple[Any, ...]:
         """Give the row of a record."""
-        values = list(self._get(record))
-        for number, encode in self._encoded:
-            values[number] = encode(values[number])
-        return tuple(values)
+        return _encoded(self._get, self._encoded, record)
 
-    def record(self, row: Values) -> R:
-        """Make the record of a row."""
-        values = list(row)
-        for number, decode in self._decoded:
-            values[number] = decode(values[number])
-        made: R = self._make(values)
-        return made
+    def reader_of(self, columns: Iterable[str]) -> Callable[[R], tuple[Any, ...]]:
+        """Give what reads the values of some columns, two or more, from a record."""
+        fields = [self._fields[self.names.index(name)] for name in columns]
+        get = attrgetter(*(each.path for each in fields))
+        encoders = [(number, each.codec.encode) for number, each in enumerate(fields) if each.codec.encode]
+        return partial(_encoded, get, encoders) if encoders else get
 
-    def _maker(self, kind: type, path: str) -> Callable[[list[Any]], Any]:
-        """Note the columns of a dataclass, and plan how an object of it is made of the values of a row."""
+    def _call(self, kind: type, path: str) -> str:
+        """Note the columns of a dataclass, and write the call that makes an object of it of the values of a ``row``."""
         hints = get_type_hints(kind, include_extras=True)
-        plan: dict[str, Callable[[list[Any]], Any]] = {}
+        arguments: list[str] = []
         for each in fields(kind):
             where = f"{path}{each.name}"
             if not each.init:
                 continue
             if where in self._parts:
-                plan[each.name] = self._maker(hints[each.name], f"{where}.")
+                arguments.append(f"{each.name}={self._call(hints[each.name], f'{where}.')}")
             elif where not in self._without:
-                plan[each.name] = itemgetter(self._note(self._names.get(where, each.name), where, hints[each.name]))
-        if len(plan) < len(fields(kind)) or any(each.kw_only for each in fields(kind)):
-            named = tuple(plan.items())
-            return lambda values: kind(**{name: read(values) for name, read in named})
-        readers = tuple(plan.values())
-        return lambda values: kind(*[read(values) for read in readers])
+                number = self._note(self._names.get(where, each.name), where, hints[each.name])
+                decode = self._fields[number].codec.decode
+                value = f"row[{number}]"
+                arguments.append(f"{each.name}={value if decode is None else f'{self._name(decode)}({value})'}")
+        is_positional = len(arguments) == len(fields(kind)) and not any(each.kw_only for each in fields(kind))
+        if is_positional:
+            arguments = [argument.partition("=")[2] for argument in arguments]
+        return f"{self._name(kind)}({', '.join(arguments)})"
+
+    def _name(self, called: Callable[..., Any]) -> str:
+        """Give the name by which the expression calls something."""
+        name = f"call_{len(self._called)}"
+        self._called[name] = called
+        return name
 
     def _note(self, name: str, path: str, hint: Any) -> int:  # noqa: ANN401 - any annotation
         """Note a column, and give the number of its value in a row."""
@@ -198,6 +205,16 @@ class RecordTable(Generic[R]):
         )
         self._fields.append(_Field(path, codec))
         return len(self._fields) - 1
+
+
+def _encoded(
+    get: Callable[[Any], tuple[Any, ...]], encoders: Iterable[tuple[int, Callable[[Any], Any]]], record: object
+) -> tuple[Any, ...]:
+    """Read values from a record, and encode those that are written otherwise."""
+    values = list(get(record))
+    for number, encode in encoders:
+        values[number] = encode(values[number])
+    return tuple(values)
 
 
 class Statements:

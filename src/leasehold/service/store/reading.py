@@ -322,9 +322,10 @@ class Reading:
             yield connection.execute(query)
 
     def _rows(self, table: RecordTable[R], query: Select[Any]) -> list[R]:
-        """Give the rows that a query of `RecordTable.select` finds."""
+        """Give the rows that a query of `RecordTable.select` finds, read as the driver gives them: in bulk."""
         with self._result(query) as result:
-            return [table.record(row) for row in result]
+            rows = result.cursor.fetchall()
+        return [*map(table.record, rows)]
 
     def _row(self, table: RecordTable[R], query: Select[Any]) -> R | None:
         rows = self._rows(table, query)
