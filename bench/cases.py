@@ -175,6 +175,12 @@ def live(setting: Setting) -> Iterator[Reading]:
     yield Reading("live.http", PURE, f"{requests:,} requests", found.over_http["accepted_per_s"] / found.commits_per_s)
     for one in found.held:
         yield Reading("live.filling", PURE, f"{one.leases:,} leases", one.accepted_per_s / found.commits_per_s)
+        size = f"{one.leases:,} leases"
+        yield Reading("live.displacing", PURE, size, one.local["p99_ms"] / 1000)
+        yield Reading("live.recall", PURE, f"{one.recall['vms']:,} VMs", one.recall["decided_s"])
+        yield Reading("live.restart", PURE, size, one.restart_cpu_s)
+        yield Reading("live.intake", PURE, size, one.intake["most_ms"] / 1000)
+    yield Reading("live.request", PURE, f"{requests:,} requests", found.over_http["gateway_cpu_ms"] * 1000)
 
 
 def decisions(setting: Setting) -> Iterator[Reading]:
