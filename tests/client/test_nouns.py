@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import MagicMock
 
-from leasehold.client import nouns
+from leasehold.client import client
 from leasehold.client.calls import Call, Pages
 from leasehold.client.transport import Asking, Iterating, Noun
 from leasehold.client.watching import PATH, Looks, Watch
@@ -62,7 +62,7 @@ NOT_FOR_CLIENTS = {("GET", "/metrics")}
 def asked() -> Iterator[tuple[str, str]]:
     """Every request that a method makes."""
     for noun in Noun.__subclasses__():
-        assert noun.__module__ == nouns.__name__
+        assert noun.__module__ == client.__name__
         for name, method in vars(noun).items():
             if isinstance(method, Asking | Iterating):
                 made = method.make(MagicMock(), *ARGUMENTS.get(f"{noun.__name__}.{name}", ("42",)))

@@ -54,9 +54,6 @@ from leasehold.protocol.explanations import (
     LeaseExplanation,
     RuleReading,
 )
-from leasehold.protocol.images import (
-    Image,
-)
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -80,6 +77,7 @@ from leasehold.protocol.leases import (
     LeaseSpec,
 )
 from leasehold.protocol.nodes import (
+    Image,
     Node,
     NodeFilter,
 )

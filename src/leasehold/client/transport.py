@@ -1,7 +1,7 @@
 """The two transports to a gateway, blocking and asynchronous; the requests are the same.
 
 Every rule (what to ask, when to ask again, how to read it) is elsewhere: here are only the loops around
-the network, and the methods that use them. A noun's method (`leasehold.client.nouns`) only says which call is to be
+the network, and the methods that use them. A noun's method (`leasehold.client.client`) only says which call is to be
 made, once for both clients: ``client.leases.get(42)`` is ``transport.ask(Call("GET", "/v1/leases/42", ...))``.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.service.api.house import UNLIMITED, House, house_in
 
-from leasehold.service.api import streams
+from leasehold.service.api.routers import changes
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.principal import Role
 from leasehold.service.store.errors import StoreUnavailable
@@ -74,7 +74,7 @@ def test_many_lines_come_page_by_page_and_none_is_lost(house: House) -> None:
 def test_a_reader_that_does_not_read_costs_one_page_and_misses_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "PAGE", 2)
+    monkeypatch.setattr(changes, "PAGE", 2)
     pages: list[int] = []
     read = house.federation.store.journal
 
@@ -222,7 +222,7 @@ def test_what_others_do_is_not_even_heard(house: House) -> None:
 
 
 def test_a_quiet_stream_is_kept_warm(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.service.api.streams.HEARTBEAT_S", 0.01)
+    monkeypatch.setattr("leasehold.service.api.routers.changes.HEARTBEAT_S", 0.01)
     with house.stream("/v1/changes", house.token()) as stream:
         assert [stream.next_raw() for _ in range(3)] == [": ping"] * 3
 

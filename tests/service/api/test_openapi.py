@@ -11,7 +11,6 @@ from tests.service.api.house import House
 from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol import (
     agreements,
-    images,
     jobs,
     journal,
     leases,
@@ -25,7 +24,7 @@ from leasehold.protocol.base import RequestModel, ResponseModel
 from leasehold.protocol.fields import LeaseTypeName
 from leasehold.protocol.problems import MEDIA_TYPE, Kind
 
-MODULES = (agreements, journal, images, jobs, leases, nodes, problems, sites, tokens, usage)
+MODULES = (agreements, journal, jobs, leases, nodes, problems, sites, tokens, usage)
 MODELS = sorted(
     {
         model

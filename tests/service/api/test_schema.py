@@ -13,13 +13,12 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.searching import PROFILE, examples
 from tests.service.api.house import SETTINGS, House, house_in
 
-from leasehold.service.api import streams
 from leasehold.service.api.app import DOCUMENT, create_app
 from leasehold.service.api.routers import changes
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.metrics import Metrics
-from leasehold.service.peers.links import PeerLinks
+from leasehold.service.peers.peers import PeerLinks
 
 CONFIG = {
     "generation": {"deterministic": True, "max-examples": examples(30), "database": "none"},
@@ -82,7 +81,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder: Path = tmp_path_factory.mktemp("house")
 
     async def listen_for_a_while(*where: Any) -> AsyncIterator[Any]:
-        async for lines in streams.follow(*where):
+        async for lines in changes.follow(*where):
             if not lines:
                 return
             yield lines
@@ -92,7 +91,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house_in(folder, config=ServiceConfig((SiteSpec("das3", 64),))) as house,
     ):
         patch.setattr(changes, "follow", listen_for_a_while)
-        patch.setattr(streams, "HEARTBEAT_S", 0)
+        patch.setattr(changes, "HEARTBEAT_S", 0)
         patch.setattr(PeerLinks, "open", PeerLinks.close)  # so that no peer is called
         house.portal.call(house.federation.messages.close)  # so that nobody waits for messages
         token = house.token(sites=("das3",))

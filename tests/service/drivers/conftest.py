@@ -6,5 +6,4 @@ import pytest
 pytest.register_assert_rewrite(
     "leasehold.testing.drivers",
     "leasehold.testing.driver_rig",
-    "leasehold.testing.driver_jobs",
 )

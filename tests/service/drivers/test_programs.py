@@ -3,7 +3,7 @@
 import pytest
 from tests.service.drivers.sites import REFERENCE_MIPS, machines, seen, told
 
-from leasehold.service.drivers.emulated.programs import Ending, ending
+from leasehold.service.drivers.emulated.machines import Ending, ending
 from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.testing.driver_rig import order
 

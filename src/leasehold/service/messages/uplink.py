@@ -1,6 +1,6 @@
 """The line from a site to its gateway: the site calls, so that its firewall need not admit connections.
 
-A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.links`).
+A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.peers`).
 
 Two calls run side by side. One waits for messages from the gateway; the other carries reports there as soon
 as they are written. On any failure, messages stay in the store and are sent again.

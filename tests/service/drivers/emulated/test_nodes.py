@@ -9,8 +9,8 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import NODES, EmulatedNode, read_options
 from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
-from leasehold.testing.driver_jobs import start_on
 from leasehold.testing.driver_rig import MEMORY_MIB, order
+from leasehold.testing.drivers import start_on
 
 SMALL = EmulatedNode("small", cores=1, memory_mib=100, software=frozenset({("gcc", "12.2")}))
 BIG = EmulatedNode("big", cores=8, memory_mib=1_000)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.slurm.cluster import BadReply, Node, read_nodes
-from leasehold.service.drivers.slurm.discovery import problem_of, software_of
+from leasehold.service.drivers.slurm.driver import problem_of, software_of
 
 REPLIES = Path(__file__).with_name("replies")
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)

@@ -1,17 +1,17 @@
-"""Nodes: what they have, when they were seen, and how often they failed."""
+"""Nodes and images: what jobs run on, when it was seen, and how often it failed."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.matching.software import Software, has_software, installed, software
+from leasehold.matching.software import Installed, Software, has_software, installed, software
 from leasehold.matching.verdict import FITS
 from leasehold.protocol.fields import moment_at, planned
-from leasehold.protocol.nodes import Node, NodeFilter, NodePage
+from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.paging import cursor_after, cut_page, name_after
 from leasehold.service.auth.permissions import Permission
-from leasehold.service.store.rows import NodeRow
+from leasehold.service.store.rows import ImageRow, NodeRow
 
 router = APIRouter(prefix="/v1/nodes", tags=["jobs"], route_class=GuardedRoute)
 
@@ -58,3 +58,33 @@ def show_node(row: NodeRow, *, brief: bool) -> Node:
         first_seen_at=moment_at(row.first_ms),
         seen_at=moment_at(row.seen_ms),
     )
+
+
+images = APIRouter(prefix="/v1/images", tags=["jobs"], route_class=GuardedRoute)
+
+
+@images.get("", operation_id="listImages")
+@needs(Permission.NODE_SEE)
+async def list_images(call: Authorized) -> ImageList:
+    """List all images, also those that are being built, and those that could not be, each with its reason."""
+    return ImageList(images=tuple(show_image(row) for row in await call.federation.jobs.images()))
+
+
+def show_image(row: ImageRow) -> Image:
+    """Show an image as it is in the store."""
+    return Image(
+        name=row.name,
+        site=row.site,
+        state=row.state,
+        software=_with_versions(row.software),
+        packages=_with_versions(row.packages),
+        size_bytes=row.size_bytes,
+        least_memory_mib=row.least_memory_mib,
+        problem=row.problem,
+        since=moment_at(row.since_ms),
+        seen_at=moment_at(row.seen_ms),
+    )
+
+
+def _with_versions(software: Installed) -> tuple[str, ...]:
+    return tuple(sorted(f"{name} {version}".rstrip() for name, version in software))

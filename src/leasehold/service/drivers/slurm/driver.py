@@ -1,23 +1,30 @@
 """The driver of a Slurm site: its commands are run in a thread of its own, one after the other."""
 
 import asyncio
+import re
+import shlex
+import socket
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from leasehold.jobs.job import Fault
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, DriverSetup, NativeJob, Observation, Order, Problem
+from leasehold.service.drivers.protocol import Capabilities, Clock, DriverSetup, NativeJob, Observation, Order, Problem
 from leasehold.service.drivers.reconciler.store import InstanceStore
+from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Slurm
-from leasehold.service.drivers.slurm.discovery import Modules, NodeDiscovery
 from leasehold.service.drivers.slurm.instance import JobInstance
 from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
 from leasehold.service.drivers.slurm.options import SlurmOptions, read_options
-from leasehold.service.drivers.slurm.probes import PROBES, Probes
+from leasehold.service.drivers.slurm.probes import PROBES, Probes, Software, modules_in, read_avail
 from leasehold.service.drivers.slurm.queue import NativeQueue, site_nodes
 from leasehold.service.drivers.slurm.reconciler import JobReconciler
 from leasehold.service.drivers.slurm.users import JobUsers, check_site
@@ -131,3 +138,193 @@ def _made_job_folder(site: str, options: SlurmOptions) -> Path:
         expected = f"a folder that can be made: {error.strerror}"
         raise InvalidField(f"cluster {site}: slurm.job_folder", str(folder), expected) from error
     return folder
+
+
+_MODULES_KEPT_MS = 600_000
+
+
+class NodeDiscovery:
+    """Puts together what Slurm, its operator (by features and modules) and probes say of nodes.
+
+    To be used from one thread at a time.
+
+    Software is put together once for all nodes that have the same, and again only when it changes.
+    """
+
+    def __init__(self, probes: Probes, modules: "Modules") -> None:
+        self._probes = probes
+        self._modules = modules
+        self._unions: dict[tuple[Software, ...], Software] = {}
+
+    def describe(
+        self,
+        nodes: Mapping[str, Node],
+        jobs: Iterable[Job],
+        guests_mib: Counter[str],
+        suspect_since_ms: Mapping[str, int],
+    ) -> list[NodeFacts]:
+        """Describe nodes, and probe those where it is time.
+
+        ``guests_mib``        how much of each node's memory guests hold, also those whose processes are stopped
+        ``suspect_since_ms``  since when the report of a node is known to be wrong
+        """
+        self._probes.look(nodes.values(), jobs, suspect_since_ms)
+        self._modules.refresh()
+        known, self._unions = self._unions, {}
+        facts, ping = [], NodePing()
+        for node in nodes.values():
+            report, unknown = self._probes.report(node, suspect_since_ms.get(node.name, 0))
+            parts = (report.software if report else frozenset(), self._modules.found, software_of(node.features))
+            software = self._unions.get(parts) or known.get(parts) or frozenset[tuple[str, str]]().union(*parts)
+            self._unions[parts] = software
+            problem = problem_of(node, refuses=ping.is_refused_by(node))
+            disk_mib = node.disk_mib or (report.disk_mib if report else 0)
+            one = NodeFacts(
+                name=node.name,
+                cores=node.cpus,
+                memory_mib=node.memory_mib,
+                disk_mib=disk_mib,
+                free_cores=node.free_cpus,
+                free_memory_mib=max(0, node.memory_mib - max(node.allocated_memory_mib, guests_mib[node.name])),
+                free_disk_mib=min(disk_mib, report.free_disk_mib) if report else disk_mib,
+                cpu_mhz=report.cpu_mhz if report else 0,
+                software=software,
+                problem=problem.text if problem else "",
+                fault=problem.fault.value if problem and problem.fault else "",
+                unknown="; ".join(filter(None, (unknown, self._modules.unknown))),
+            )
+            facts.append(one)
+        return facts
+
+
+# --- software by features and modules -----------------------------------------------------------------------
+
+_VERSIONED = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*)[=/]v?(?P<version>\d[\w.+~:-]*)")
+_HYPHENED = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*)-(?P<version>\d[\w.]*)")
+
+
+def software_of(features: Iterable[str]) -> Software:
+    """Read the features of a node as software.
+
+    ``gcc-12.2``, ``gcc=12.2`` and ``gcc/12.2`` are gcc in version 12.2; a feature of another form, as ``avx2``, is a
+    name of which no version is known.
+    """
+    read = ((text, _VERSIONED.fullmatch(text) or _HYPHENED.fullmatch(text)) for text in features)
+    return frozenset((found["name"].lower(), found["version"]) if found else (text.lower(), "") for text, found in read)
+
+
+class Modules:
+    """The environment modules that all nodes have, read again now and then.
+
+    ``found``    what is there
+    ``unknown``  what could not be read, one line
+    """
+
+    def __init__(self, options: SlurmOptions, clock: Clock) -> None:
+        self.found: Software = frozenset()
+        self.unknown = ""
+        self._options = options
+        self._clock = clock
+        self._read_ms: int | None = None
+
+    def refresh(self) -> None:
+        """Read them again, where it is time."""
+        if self._read_ms is None or self._clock() - self._read_ms >= _MODULES_KEPT_MS:
+            self._read_ms = self._clock()
+            read = [_modules_of_folder(Path(folder)) for folder in self._options.modules]
+            if self._options.modules_command:
+                read.append(_modules_of_command(self._options.modules_command, self._options.answer_within_ms))
+            self.found = frozenset[tuple[str, str]]().union(*(software for software, _ in read))
+            self.unknown = "; ".join(f"its modules: {why}" for _, why in read if why)
+
+
+def _modules_of_folder(folder: Path) -> tuple[Software, str]:
+    try:
+        return modules_in(folder), ""
+    except OSError as error:
+        return frozenset(), f"{folder} cannot be read: {error.strerror}"
+
+
+def _modules_of_command(command: str, within_ms: int) -> tuple[Software, str]:
+    """Run a command such as ``bash -lc 'module -t avail'``, which lists modules on either of its outputs."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the operator's own
+            shlex.split(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_ms / 1000,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return frozenset(), str(error)
+    if done.returncode:
+        return frozenset(), f"{command} ended with status {done.returncode}"
+    return frozenset(read_avail([*done.stdout.splitlines(), *done.stderr.splitlines()])), ""
+
+
+# --- problems -----------------------------------------------------------------------------------------------
+
+_CLOSED = {
+    "is drained": {"DRAIN", "DRAINED", "DRAINING"},
+    "is marked as failing": {"FAIL", "FAILING"},
+    "is under maintenance": {"MAINT", "MAINTENANCE"},
+    "is reserved": {"RESERVED"},
+    "is not what Slurm's configuration says": {"INVALID_REG"},
+    "is blocked by a job that has other nodes to itself": {"BLOCKED"},
+    "is about to be restarted": {"REBOOT_ISSUED", "REBOOT_REQUESTED"},
+    "is powered down": {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"},
+    "is not there yet": {"FUTURE"},
+    "has not reported its state yet": {"UNKNOWN"},
+}
+"""Flags of a node on which nothing new starts, while running jobs continue."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProblem:
+    """Why nothing new can run on a node now, and the fault for jobs that ran there; None: they continue."""
+
+    text: str
+    fault: Fault | None = None
+
+
+def problem_of(node: Node, *, refuses: bool = False) -> NodeProblem | None:
+    """Say what is wrong with a node, as far as Slurm and its own port tell; None where nothing is.
+
+    ``refuses``: the node refuses connections to its slurmd. Then it is neither the network nor the node that
+    failed, but slurmd.
+    """
+    why = f": {node.reason}" if node.reason else ""
+    if "DOWN" in node.flags or "ERROR" in node.flags:
+        # Slurm has given its jobs up; a node that was only set down still works.
+        has_died = "unexpectedly rebooted" in node.reason or (node.is_unresponsive and not refuses)
+        return NodeProblem(f"Slurm: the node is down{why}", Fault.NODE_DIED if has_died else Fault.SERVICE_STOPPED)
+    if node.is_unresponsive:
+        fault = Fault.SERVICE_STOPPED if refuses else Fault.NETWORK_FAILED
+        return NodeProblem(f"Slurm: the node does not answer{why}", fault)
+    closed = (text for flag in node.flags for text, flags in _CLOSED.items() if flag in flags)
+    return next((NodeProblem(f"Slurm: the node {text}{why}") for text in closed), None)
+
+
+class NodePing:
+    """Tells a dead slurmd from a dead node: only a live node refuses a connection.
+
+    When too many nodes do not answer, the rest of one look is not pinged any more.
+    """
+
+    _EACH_S = 0.3
+    _ALL_S = 2.0
+
+    def __init__(self) -> None:
+        self._until_s = time.monotonic() + self._ALL_S
+
+    def is_refused_by(self, node: Node) -> bool:
+        """Whether an unresponsive node is up, and refuses connections to its slurmd."""
+        if not node.is_unresponsive or not node.port or time.monotonic() > self._until_s:
+            return False
+        try:
+            socket.create_connection((node.address, node.port), self._EACH_S).close()
+        except OSError as error:
+            return isinstance(error, ConnectionRefusedError)
+        return False
