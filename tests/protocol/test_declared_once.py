@@ -20,7 +20,6 @@ from leasehold.protocol import (
     agreements,
     coallocations,
     explanations,
-    images,
     jobs,
     journal,
     leases,
@@ -39,7 +38,7 @@ from leasehold.protocol.usage import By
 from leasehold.sharing.records import AgreementSide
 
 MODULES = (
-    *(agreements, coallocations, explanations, images, jobs, journal, leases, nodes, peers, problems, sites),
+    *(agreements, coallocations, explanations, jobs, journal, leases, nodes, peers, problems, sites),
     *(tokens, usage),
 )
 

@@ -1,5 +1,6 @@
 """``leasehold lease``: ask a gateway for machines, and look after what it gave."""
 
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import LEASE_STATES, complete_site, complete_state, complete_type
 from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
-from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch
+from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch, taking
 from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
@@ -111,26 +112,55 @@ NoWait = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """The options that describe a lease, None or "" where they say nothing."""
+
+    duration: Duration
+    lease_type: TypeOf = ""
+    vms: Vms = 1
+    memory: Memory = ""
+    deadline: Deadline = ""
+    ready: Ready = ""
+    local: Local = False
+    site: Home = ""
+    group: Group = ""
+    domain: Domain = ""
+    claims: Claims = None
+    no_wait: NoWait = False
+
+    def spec(self, at: "datetime", **others: object) -> "LeaseSpec":
+        """Give what a gateway is asked with; raises InvalidField."""
+        from leasehold.cli.live.leases import read_claims, read_memory_mib
+        from leasehold.client import LeaseSpec
+        from leasehold.configuration.times import read_duration_s
+
+        as_they_are = {name: value for name, value in asdict(self).items() if name in LeaseSpec.model_fields}
+        return LeaseSpec.of(
+            **as_they_are
+            | {
+                "type": self.lease_type,
+                "duration_s": read_duration_s("--duration", self.duration),
+                "memory_mib": read_memory_mib(self.memory) if self.memory else None,
+                "deadline": times.read_moment("--deadline", self.deadline, at) if self.deadline else None,
+                "ready": times.read_moment("--ready", self.ready, at) if self.ready else None,
+                "claims": read_claims(self.claims or ()),
+                "wait": False if self.no_wait else None,
+            },
+            **others,
+        )
+
+
 @app.command()
-def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
-    duration: Duration,
-    lease_type: TypeOf = "",
-    vms: Vms = 1,
-    memory: Memory = "",
-    deadline: Deadline = "",
-    ready: Ready = "",
-    local: Local = False,
-    site: Home = "",
+@taking(LeaseOptions)
+def submit(  # noqa: PLR0917 - one argument for each option
+    options: LeaseOptions,
     name: Name = "",
     project: Annotated[
         str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
     ] = "",
-    group: Group = "",
-    domain: Domain = "",
-    claims: Claims = None,
     idempotency_key: IdempotencyKey = "",
     wait: Annotated[bool, switch("--wait", does="Wait until it is over; exit with 1 if it failed.")] = False,
-    no_wait: NoWait = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,
@@ -144,24 +174,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     """Submit a lease and print its ID. Exits with 1 if it is refused."""
     from leasehold.cli.live.leases import is_a_no, show_json, show_number, waited_for
 
-    spec = _spec(
-        duration,
-        lease_type,
-        vms,
-        memory,
-        deadline,
-        ready,
-        local,
-        site,
-        group,
-        domain,
-        claims,
-        no_wait,
-        times.now(),
-        name,
-        project,
-        command,
-    )
+    spec = options.spec(times.now(), name=name, project=project, command=command)
     with gateway() as client:
         lease = client.leases.submit(spec, idempotency_key=idempotency_key)
         if not json:
@@ -175,21 +188,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 
 @app.command()
-def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
-    duration: Duration,
-    lease_type: TypeOf = "",
-    vms: Vms = 1,
-    memory: Memory = "",
-    deadline: Deadline = "",
-    ready: Ready = "",
-    local: Local = False,
-    site: Home = "",
-    group: Group = "",
-    domain: Domain = "",
-    claims: Claims = None,
-    no_wait: NoWait = False,
-    json: Json = False,
-) -> None:
+@taking(LeaseOptions)
+def explain(options: LeaseOptions, json: Json = False) -> None:
     """Predict what would happen to a lease submitted now, without submitting it.
 
     Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
@@ -198,52 +198,10 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.leases import answer_explained
 
     at = times.now()
-    spec = _spec(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
+    spec = options.spec(at)
     with gateway() as client:
         explanation = client.leases.explain(spec)
     answer_explained(explanation, spec.duration_s, at, json=json)
-
-
-def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
-    duration: str,
-    lease_type: str,
-    vms: int,
-    memory: str,
-    deadline: str,
-    ready: str,
-    local: bool,
-    site: str,
-    group: str,
-    domain: str,
-    claims: list[str] | None,
-    no_wait: bool,
-    at: "datetime",
-    name: str = "",
-    project: str = "",
-    command: list[str] | None = None,
-) -> "LeaseSpec":
-    """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
-    from leasehold.cli.live.leases import read_claims, read_memory_mib
-    from leasehold.client import LeaseSpec
-    from leasehold.configuration.times import read_duration_s
-
-    return LeaseSpec.of(
-        type=lease_type,
-        vms=vms,
-        duration_s=read_duration_s("--duration", duration),
-        memory_mib=read_memory_mib(memory) if memory else None,
-        deadline=times.read_moment("--deadline", deadline, at) if deadline else None,
-        ready=times.read_moment("--ready", ready, at) if ready else None,
-        local=local,
-        site=site,
-        group=group,
-        domain=domain,
-        claims=read_claims(claims or ()),
-        wait=False if no_wait else None,
-        name=name,
-        project=project,
-        command=command,
-    )
 
 
 @app.command("list", epilog=f"States: {LEASE_STATES.legend()}.")

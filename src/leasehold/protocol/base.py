@@ -1,13 +1,14 @@
 """What the models of all nouns share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
 from leasehold.model.errors import InvalidField
-from leasehold.protocol.fields import Cursor, PageSize
+from leasehold.protocol.fields import Cursor, PageSize, planned, show_duration
 from leasehold.protocol.wrong_fields import wrong_field
 
 _EMPTY: tuple[object, ...] = (None, "", [], (), {})
@@ -55,15 +56,57 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Omit the defaults, which exist only for reading responses of an older gateway."""
+        """Omit the defaults, which exist only for reading responses of an older gateway; examples are full of them."""
         made = handler(schema)
-        for field in handler.resolve_ref_schema(made).get("properties", {}).values():
-            field.pop("default", None)
+        resolved = handler.resolve_ref_schema(made)
+        fields = resolved.get("properties", {})
+        defaults = {name: field.pop("default") for name, field in fields.items() if "default" in field}
+        if "examples" in resolved and cls.model_config["json_schema_serialization_defaults_required"]:
+            resolved["examples"] = [defaults | example for example in resolved["examples"]]
         return made
+
+    @classmethod
+    def of(cls, *sources: object, **given: object) -> Self:
+        """Build one of what is given, and take each other field from the first source that has it.
+
+        A moment ``ended_at`` is taken from ``ended_ms``, a duration ``idle_s`` from ``idle_ms``; None and, for a
+        moment, -1 are none. Raises TypeError for a field that is not given and that no source has.
+        """
+        for field, place, name, shown in _taken(cls, tuple(map(type, sources)), frozenset(given)):
+            given[field] = shown(getattr(sources[place], name))
+        return cls(**given)
 
     def told(self) -> dict[str, Any]:
         """Return its JSON representation."""
         return self.model_dump(mode="json")
+
+
+@cache
+def _taken(
+    model: type[ResponseModel], kinds: tuple[type, ...], given: frozenset[str]
+) -> tuple[tuple[str, int, str, Callable[[Any], object]], ...]:
+    """Find for each field that is not given its source, its name there, and how it is shown."""
+    return tuple((field, *_source_of(model, field, kinds)) for field in model.model_fields if field not in given)
+
+
+def _source_of(
+    model: type[ResponseModel], field: str, kinds: tuple[type, ...]
+) -> tuple[int, str, Callable[[Any], object]]:
+    stem = field.removesuffix("_at").removesuffix("_s")
+    of_time = _seconds if field.endswith("_s") else planned
+    for name, shown in ((field, _as_it_is), (f"{stem}_ms", of_time)):
+        for place, kind in enumerate(kinds):
+            if hasattr(kind, name):  # all are slotted, so that the class has what its instances have
+                return place, name, shown
+    raise TypeError(f"{model.__name__}.{field} is neither given nor in {', '.join(kind.__name__ for kind in kinds)}")
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _seconds(duration_ms: int | None) -> int | float | None:
+    return None if duration_ms is None else show_duration(duration_ms)
 
 
 class NextPage(ResponseModel):

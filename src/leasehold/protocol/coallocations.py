@@ -41,11 +41,10 @@ _COMPONENT = {
     "files": [], "losses": 0,
 }  # fmt: skip
 _COALLOCATION = {
-    "id": 7, "name": "", "consumer": "physics", "group": "", "state": "held", "reason": "waiting-for-components",
+    "id": 7, "consumer": "physics", "state": "held", "reason": "waiting-for-components",
     "explanation": "waits until all components of its co-allocation have room",
     "claim": "incremental", "place": "close-to-files", "submitted_at": A_MOMENT, "ready_at": A_MOMENT,
-    "deadline_at": None, "starts_at": A_MOMENT, "ended_at": None, "idle_vm_s": 480, "tried": 1,
-    "components": [_COMPONENT],
+    "starts_at": A_MOMENT, "idle_vm_s": 480, "tried": 1, "components": [_COMPONENT],
 }  # fmt: skip
 
 Tries = Annotated[int, Strict(), Field(ge=1, le=MAX_TRIES)]

@@ -42,14 +42,10 @@ _SPEC_FOR_A_DOMAIN = {
 _SPEC_WITH_DEADLINE = {
     "type": "migratable", "vms": 4, "duration_s": 7200, "memory_mib": 4096, "deadline": "2026-11-22T06:00:00Z"
 }  # fmt: skip
-_LEASE = {
-    "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "walltime_s": 3600,
-    "memory_mib": 1024, "consumer": "physics", "project": "sky", "group": "", "local": False, "home": None,
-    "site": "das3",
-    "state": "running", "reason": "room-free", "explanation": "got free room at once",
-    "submitted_at": A_MOMENT, "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None,
-    "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0,
-    "migrations": 0, "domain": "", "claims": {}, "coallocation": None, "job": None, "command": ["sh", "run.sh"],
+_LEASE = _SPEC | {
+    "id": 42, "walltime_s": 3600, "memory_mib": 1024, "consumer": "physics", "site": "das3", "state": "running",
+    "reason": "room-free", "explanation": "got free room at once", "submitted_at": A_MOMENT, "ready_at": A_MOMENT,
+    "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z",
 }  # fmt: skip
 
 

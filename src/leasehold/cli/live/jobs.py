@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import join
@@ -16,6 +16,7 @@ from leasehold.cli.live.leases import read_memory_mib
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
 from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment, show_times
+from leasehold.cli.options import JobOptions
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import (
     Attempt,
@@ -356,32 +357,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options, None or "" where nothing is options."""
-
-    software: Sequence[str] | None = None
-    memory: str = ""
-    cores: int | None = None
-    disk: str = ""
-    cpu_speed: str = ""
-    nodes: int | None = None
-    inputs: Sequence[str] | None = None
-    execution: str = ""
-    deadline: str = ""
-    reliability: float | None = None
-    backup: str = ""
-    restarts: int | None = None
-    lease_type: str = ""
-    name: str = ""
-    group: str = ""
-
-
-def read_description(words: Sequence[str], options: Options) -> JobDescription:
+def read_description(options: JobOptions) -> JobDescription:
     """Read what is described. The first word is a file if it ends as one does; the others are the command.
 
     Raises InputError for the file, and InvalidField for an option.
     """
+    words = options.words or []
     is_file = bool(words) and words[0].lower().endswith(SUFFIXES)
     command = tuple(words[1:] if is_file else words)
     base = _from_file(Path(words[0])) if is_file else _blank(command, options)
@@ -398,7 +379,7 @@ def _from_file(path: Path) -> JobDescription:
     return load_description(path, looking)
 
 
-def _blank(command: tuple[str, ...], options: Options) -> JobDescription:
+def _blank(command: tuple[str, ...], options: JobOptions) -> JobDescription:
     if not command:
         expected = "what to run, after --, or a file with a description (.json or .xml)"
         raise InvalidField("COMMAND", None, expected)
@@ -408,7 +389,7 @@ def _blank(command: tuple[str, ...], options: Options) -> JobDescription:
     return JobDescription(command=command, needs=Needs(amounts=amounts, execution_ms=1))
 
 
-def _changed(base: JobDescription, command: tuple[str, ...], options: Options) -> JobDescription:
+def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions) -> JobDescription:
     changed = replace(
         base,
         command=command,
@@ -428,7 +409,7 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: Options) -
     return changed
 
 
-def _needs(base: Needs, options: Options) -> Needs:
+def _needs(base: Needs, options: JobOptions) -> Needs:
     usual = base.amounts
     return Needs(
         amounts=Amounts(
@@ -460,7 +441,7 @@ def _named(field: str, name: str, known: Sequence[str]) -> str:
     return name
 
 
-def _deadline_ms(options: Options) -> int:
+def _deadline_ms(options: JobOptions) -> int:
     return _unix_ms(read_moment("--deadline", options.deadline, times.now()))
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -24,7 +24,7 @@ from leasehold.protocol.explanations import (
     LeaseExplanation,
     RuleReading,
 )
-from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
+from leasehold.protocol.fields import moment_at, planned, show_duration, show_moment
 from leasehold.protocol.journal import Change, JournalEntry
 from leasehold.protocol.leases import Lease
 from leasehold.service.store.rows import JournalRow, LeaseRow
@@ -43,41 +43,27 @@ _HAS_ALL_OF_IT = (LeaseState.STARTING, LeaseState.RUNNING)
 
 def show_lease(row: LeaseRow) -> Lease:
     """Show a lease as it is in the store."""
-    state = LeaseState(row.lease.state)
+    request, state = row.lease.request, LeaseState(row.lease.state)
     held_ms = row.lease.held_since_ms
     has_all_of_it = held_ms >= 0 and state in _HAS_ALL_OF_IT and not row.lease.preemptions and not row.lease.migrations
     wall_ms = row.lease.span_ms - row.lease.overhead_ms if has_all_of_it else 0
-    return Lease(
-        id=row.lease.id,
-        name=row.metadata.name,
-        type=cast("LeaseTypeName", row.lease.request.lease_type.label),
-        vms=row.lease.vms,
-        duration_s=show_duration(row.lease.request.duration_ms),
+    return Lease.of(
+        row.lease,
+        request,
+        row.metadata,
+        type=request.lease_type.label,
         walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
-        memory_mib=row.lease.request.memory_mib,
-        consumer=row.lease.request.consumer,
-        project=row.metadata.project,
-        group=row.lease.request.group,
-        local=row.lease.request.site is not None,
-        home=row.lease.request.site,
-        site=row.lease.site,
-        state=state,
-        reason=row.metadata.reason,
+        local=request.is_local,
+        home=request.site,
         explanation=explain(row.metadata.reason, row.metadata.breach),
-        submitted_at=moment_at(row.lease.request.submit_ms),
-        ready_at=moment_at(row.lease.request.ready_ms),
-        deadline_at=planned(row.lease.request.deadline_ms),
+        submitted_at=moment_at(request.submit_ms),
         planned_start_at=planned(row.lease.reserved_ms) if state is LeaseState.WAITING else None,
         started_at=planned(row.lease.first_start_ms),
         ends_at=moment_at(held_ms + row.lease.span_ms) if held_ms >= 0 and state in _CLOCK_RUNS else None,
         ended_at=planned(row.metadata.end_ms),
-        preemptions=row.lease.preemptions,
-        migrations=row.lease.migrations,
-        domain=row.lease.request.domain,
-        claims=dict(row.lease.request.claims),
+        claims=dict(request.claims),
         coallocation=row.metadata.coallocation_id,
         job=row.metadata.job_id,
-        command=tuple(row.metadata.command),
     )
 
 
@@ -106,12 +92,12 @@ def leases_named(rows: Iterable[JournalRow]) -> set[int]:
 
 def show_entry(row: JournalRow, may_see: Callable[[int], bool]) -> JournalEntry:
     """Show a line of one lease's journal to a caller who may see these leases."""
-    return JournalEntry(**_shared(row, may_see))
+    return JournalEntry.of(row, **_explained(row, may_see))
 
 
 def show_change(row: JournalRow, may_see: Callable[[int], bool]) -> Change:
     """Show a line of the journal to a follower who may see these leases."""
-    return Change(lease=row.lease_id, job=row.job_id, consumer=row.consumer, **_shared(row, may_see))
+    return Change.of(row, lease=row.lease_id, job=row.job_id, **_explained(row, may_see))
 
 
 _PREEMPTION = "preemption"
@@ -143,38 +129,26 @@ def _concealed(preemption: dict[str, Any], may_see: Callable[[int], bool]) -> di
     return shown
 
 
-def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
+def _explained(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
     detail = json.loads(row.detail)
     if _PREEMPTION in detail:
         detail[_PREEMPTION] = _concealed(detail[_PREEMPTION], may_see)
     breach = _BREACH.validate_python(detail["breach"]) if "breach" in detail else None
-    return {
-        "seq": row.seq,
-        "at": moment_at(row.at_ms),
-        "what": row.what,
-        "state": row.state,
-        "site": row.site,
-        "reason": row.reason,
-        "explanation": explain(row.reason, breach),
-        "rule": row.rule,
-        "detail": detail,
-    }
+    return {"explanation": explain(row.reason, breach), "detail": detail}
 
 
 def show_explanation(explanation: Explanation) -> LeaseExplanation:
     """Show what would happen to a lease."""
     there = explanation.elsewhere
-    return LeaseExplanation(
-        state=explanation.state,
-        site=explanation.site,
+    return LeaseExplanation.of(
+        explanation,
         starts_at=planned(explanation.start_ms),
         ends_at=planned(explanation.end_ms),
         walltime_s=None if explanation.wall_ms is None else show_duration(explanation.wall_ms),
-        reason=explanation.reason.value,
         explanation=explain(explanation.reason.value, explanation.breach),
         preempted_leases=len(explanation.preempted),
         preempted_vms=sum(explanation.preempted),
-        elsewhere=None if there is None else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
+        elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer),
         sites=tuple(explanation.view.extended.sites),
         blocked=_all_blocked(explanation.view),
         domains=_domains(explanation.brokered.offers),
@@ -207,15 +181,7 @@ def _all_blocked(view: ComponentView) -> tuple[BlockedSite, ...]:
 
 def _domains(offers: Iterable[BrokerOffer]) -> tuple[DomainOffer, ...]:
     return tuple(
-        DomainOffer(
-            domain=offer.domain,
-            sites=tuple(offer.sites),
-            free_vms=offer.free_vms,
-            used_share=offer.used_ppm / MILLION,
-            penalty=offer.penalty,
-            score=offer.score,
-        )
-        for offer in offers
+        DomainOffer.of(offer, sites=tuple(offer.sites), used_share=offer.used_ppm / MILLION) for offer in offers
     )
 
 
@@ -233,13 +199,9 @@ def _blocked(site: str, breach: Breach) -> BlockedSite:
 
 
 def _reading(site: str, reading: BrokerReading) -> RuleReading:
-    return RuleReading(
+    return RuleReading.of(
+        reading,
         site=site,
-        agreement=reading.agreement,
-        provider=reading.provider,
-        consumer=reading.consumer,
-        resource=reading.resource,
-        window_s=show_duration(reading.window_ms),
         used_share=reading.used_ppm / MILLION,
         limit_share=reading.limit_ppm / MILLION,
     )

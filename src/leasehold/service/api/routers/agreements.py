@@ -19,7 +19,7 @@ from leasehold.protocol.agreements import (
     SignatureSpec,
     Terms,
 )
-from leasehold.protocol.fields import Name, Number, moment_at, planned
+from leasehold.protocol.fields import Name, Number, moment_at
 from leasehold.protocol.problems import Kind
 from leasehold.service.agreements import AgreementState, Party
 from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs
@@ -190,16 +190,13 @@ async def _visible_penalties(call: Call) -> list[tuple[PenaltyRow, Party]]:
 def show_agreement(state: AgreementState) -> Agreement:
     """Show an agreement as it is now."""
     record = state.record
-    return Agreement(
-        name=record.name,
-        standing=record.standing.value,
+    return Agreement.of(
+        record,
         in_force=state.in_force,
         current=_revision(record.current),
         amendment=None if record.amendment is None else _revision(record.amendment),
         since=moment_at(record.since.at_ms),
         since_by=record.since.by,
-        published=record.published,
-        note=record.note,
     )
 
 
@@ -214,21 +211,9 @@ def _revision(revision: RevisionRecord) -> Revision:
 
 
 def _signature(signature: SignatureRecord) -> Signature:
-    return Signature(by=signature.by, at=moment_at(signature.at_ms))
+    return Signature.of(signature)
 
 
 def show_penalty(row: PenaltyRow, now_ms: int) -> Penalty:
     """Show a penalty as it is now."""
-    return Penalty(
-        id=row.id,
-        agreement=row.agreement,
-        provider=row.provider,
-        consumer=row.consumer,
-        points=row.points,
-        stands=stands(row, now_ms),
-        since=moment_at(row.since_ms),
-        until=planned(row.until_ms),
-        lease=row.lease_id,
-        lifted_at=planned(row.lifted_ms),
-        lifted_by=row.lifted_by,
-    )
+    return Penalty.of(row, stands=stands(row, now_ms), lease=row.lease_id)

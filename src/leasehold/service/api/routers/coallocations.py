@@ -18,7 +18,7 @@ from leasehold.protocol.coallocations import (
     InputFile,
 )
 from leasehold.protocol.explanations import CoAllocationExplanation
-from leasehold.protocol.fields import Number, moment_at, planned, read_duration, show_duration, unix_ms
+from leasehold.protocol.fields import Number, moment_at, planned, read_duration, unix_ms
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.openapi import headers, refuses
@@ -159,33 +159,21 @@ def _component(one: ComponentSpec, body: CoAllocationSpec) -> Component:
 def show_coallocation(row: CoAllocationRow) -> CoAllocation:
     """Show a co-allocation as it is in the store."""
     coallocation, request = row.coallocation, row.coallocation.request
-    return CoAllocation(
-        id=coallocation.id,
-        name=row.name,
-        consumer=request.consumer,
-        group=request.group,
-        state=coallocation.state,
-        reason=coallocation.reason,
+    return CoAllocation.of(
+        coallocation,
+        request,
+        row,
         explanation=sentence(coallocation.reason),
-        claim=request.claim,
-        place=request.place,
         submitted_at=moment_at(request.submit_ms),
-        ready_at=moment_at(request.ready_ms),
-        deadline_at=planned(request.deadline_ms),
         starts_at=planned(coallocation.start_ms),
         ended_at=planned(coallocation.end_ms),
-        idle_vm_s=show_duration(coallocation.idle_vm_ms),
-        tried=coallocation.tried,
         components=tuple(
-            CoAllocationComponent(
+            CoAllocationComponent.of(
+                part,
+                component,
                 lease=part.lease_id,
-                vms=component.vms,
-                duration_s=show_duration(component.duration_ms),
-                memory_mib=component.memory_mib,
                 wanted_site=component.site,
-                site=part.site,
                 files=tuple(InputFile(site=site, mib=mib) for site, mib in component.files),
-                losses=part.losses,
             )
             for component, part in zip(request.components, coallocation.parts, strict=True)
         ),

@@ -12,7 +12,7 @@ from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
-from leasehold.protocol.fields import LeaseTypeName, Number, moment_at, planned, read_duration, show_duration, unix_ms
+from leasehold.protocol.fields import Number, moment_at, planned, read_duration, unix_ms
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -196,95 +196,60 @@ def _needs_of(body: JobSpec) -> Needs:
 def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
     """Show a job as it is in the store."""
     record, request = row.record, row.record.request
-    return Job(
-        id=record.id,
-        name=request.name,
-        state=record.state,
-        reason=record.reason.value,
+    return Job.of(
+        request,
+        record,
+        request.job,
+        row,
         explanation=explanation_of(record.reason, record.what),
-        what=record.what,
-        consumer=request.consumer,
-        group=request.group,
         submitted_at=moment_at(request.job.submitted_ms),
-        deadline=planned(request.job.deadline_ms),
-        ended_at=planned(record.ended_ms),
         next_try_at=planned(record.next_ms),
-        command=tuple(request.command),
-        type=cast("LeaseTypeName", request.lease_type.label),
-        backup=request.backup.value,
-        reliability=request.reliability,
-        surest=record.surest,
+        type=request.lease_type.label,
         needs=_needs(request.job.needs),
-        restarts=request.restarts,
         restarts_used=record.restarts,
-        exit_status=row.exit_status,
         attempts=tuple(_attempt(attempt) for attempt in attempts),
     )
 
 
 def _needs(needs: Needs) -> JobNeeds:
-    return JobNeeds(
-        cores=needs.amounts.cores,
-        memory_mib=needs.amounts.memory_mib,
-        disk_mib=needs.amounts.disk_mib,
-        cpu_mhz=needs.cpu_mhz,
-        nodes=needs.nodes,
+    return JobNeeds.of(
+        needs,
+        needs.amounts,
         software=tuple(str(one) for one in needs.software),
         inputs=tuple(JobInput(name=file.name, size_bytes=file.size_bytes, place=file.place) for file in needs.inputs),
-        execution_s=show_duration(needs.execution_ms),
     )
 
 
 def _attempt(row: AttemptRow) -> Attempt:
-    return Attempt(
-        number=row.attempt.number,
+    return Attempt.of(
+        row,
+        row.attempt,
         lease=row.lease_id,
-        site=row.site,
-        nodes=tuple(row.attempt.nodes),
-        image=row.attempt.image,
         virtual=bool(row.attempt.image),
         backup=row.attempt.is_backup,
-        state=row.attempt.state.value,
         fault=row.attempt.fault or "",
         explanation="" if row.attempt.fault is None else FAULT_SENTENCES[row.attempt.fault],
-        detail=row.attempt.detail,
-        exit_status=row.attempt.exit_status,
-        ordered_at=moment_at(row.attempt.ordered_ms),
-        started_at=planned(row.attempt.started_ms),
-        ended_at=planned(row.attempt.ended_ms),
     )
 
 
 def show_result(result: service.JobResult) -> JobResult:
     """Show the result of a job."""
-    return JobResult(
-        job=result.job_id,
-        attempt=result.attempt,
-        exit_status=result.exit_status,
-        output=result.output,
-        is_whole=result.is_whole,
-        is_kept=result.is_kept,
-    )
+    return JobResult.of(result, job=result.job_id)
 
 
 def show_prospect(prospect: Prospect) -> JobProspect:
     """Show the prospect of a job."""
-    return JobProspect(
-        state=prospect.state,
-        reason=prospect.reason,
+    return JobProspect.of(
+        prospect,
         explanation=explanation_of(prospect.reason, prospect.what),
-        what=prospect.what,
-        surest=prospect.surest,
         places=tuple(_place(chosen) for chosen in prospect.chosen),
         groups=tuple(_group(one) for one in prospect.groups),
     )
 
 
 def _place(chosen: Chosen) -> JobPlace:
-    return JobPlace(
-        site=chosen.site,
-        nodes=tuple(chosen.nodes),
-        image=chosen.image,
+    return JobPlace.of(
+        chosen,
         virtual=bool(chosen.image or chosen.builds),
         builds=tuple(f"{name} {version}".rstrip() for name, version in chosen.builds),
         reason=chosen.why,
@@ -293,14 +258,7 @@ def _place(chosen: Chosen) -> JobPlace:
 
 
 def _group(group: service.NodeGroup) -> NodeGroup:
-    return NodeGroup(
-        site=group.site,
-        nodes=tuple(group.nodes),
-        count=group.count,
-        problem=group.says.problem,
-        as_node=_verdict(group.says.as_node),
-        as_host=_verdict(group.says.as_host),
-    )
+    return NodeGroup.of(group, group.says, as_node=_verdict(group.says.as_node), as_host=_verdict(group.says.as_host))
 
 
 def _verdict(verdict: Verdict | None) -> NodeVerdict | None:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from leasehold.matching.software import Installed, Software, has_software, installed, software
 from leasehold.matching.verdict import FITS
-from leasehold.protocol.fields import moment_at, planned
+from leasehold.protocol.fields import moment_at
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.paging import cursor_after, cut_page, name_after
@@ -36,27 +36,11 @@ def _has(row: NodeRow, needed: tuple[Software, ...]) -> bool:
 
 def show_node(row: NodeRow, *, brief: bool) -> Node:
     """Show a node as it is in the store; a brief one without what is installed."""
-    return Node(
-        name=row.name,
-        site=row.site,
-        cores=row.cores,
-        free_cores=row.free_cores,
-        memory_mib=row.memory_mib,
-        free_memory_mib=row.free_memory_mib,
-        disk_mib=row.disk_mib,
-        free_disk_mib=row.free_disk_mib,
-        cpu_mhz=row.cpu_mhz,
-        bytes_per_s=row.bytes_per_s,
-        software=() if brief else tuple(sorted(f"{name} {version}".rstrip() for name, version in row.software)),
+    return Node.of(
+        row,
+        software=() if brief else _with_versions(row.software),
         packages=len(row.software),
-        is_host=row.is_host,
-        runs=row.runs,
-        problem=row.problem,
-        fault=row.fault,
-        failures=row.failures,
-        failed_at=planned(row.failed_ms),
         first_seen_at=moment_at(row.first_ms),
-        seen_at=moment_at(row.seen_ms),
     )
 
 
@@ -72,18 +56,7 @@ async def list_images(call: Authorized) -> ImageList:
 
 def show_image(row: ImageRow) -> Image:
     """Show an image as it is in the store."""
-    return Image(
-        name=row.name,
-        site=row.site,
-        state=row.state,
-        software=_with_versions(row.software),
-        packages=_with_versions(row.packages),
-        size_bytes=row.size_bytes,
-        least_memory_mib=row.least_memory_mib,
-        problem=row.problem,
-        since=moment_at(row.since_ms),
-        seen_at=moment_at(row.seen_ms),
-    )
+    return Image.of(row, software=_with_versions(row.software), packages=_with_versions(row.packages))
 
 
 def _with_versions(software: Installed) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import cast
 
 from fastapi import APIRouter, Request
 
-from leasehold.protocol.fields import Name, moment_at, planned
+from leasehold.protocol.fields import Name
 from leasehold.protocol.peers import LinkStatus, Peer, PeerCapacity, PeerList, PeerSpec
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
@@ -14,7 +14,7 @@ from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.tokens import Tokens, roles_of
 from leasehold.service.messages.site_status import SiteStatus
-from leasehold.service.peers.peers import LinkState, PeerState, PeerTerms
+from leasehold.service.peers.peers import PeerState, PeerTerms
 
 router = APIRouter(prefix="/v1/peers", tags=["peers"], route_class=GuardedRoute)
 
@@ -67,31 +67,11 @@ def _revoke_tokens(tokens: Tokens, name: str) -> None:
 def show_peer(state: PeerState) -> Peer:
     """Show a peer as this gateway knows it."""
     row = state.row
-    return Peer(
-        name=row.name,
-        url=row.url,
-        ask=row.ask,
-        max_vms=row.max_vms,
-        added_at=moment_at(row.added_ms),
-        added_by=row.added_by,
-        borrowing=_link(state.borrowing),
-        lending=_link(state.lending),
+    return Peer.of(
+        row,
+        borrowing=LinkStatus.of(state.borrowing, state.borrowing.traffic),
+        lending=LinkStatus.of(state.lending, state.lending.traffic),
         has=None if state.status is None else _has(state.status),
-    )
-
-
-def _link(link: LinkState) -> LinkStatus:
-    traffic = link.traffic
-    return LinkStatus(
-        status=link.status,
-        offered=traffic.offered,
-        taken=traffic.taken,
-        refused=traffic.refused,
-        open=traffic.open,
-        open_vms=traffic.open_vms,
-        rate_per_hour=traffic.rate_per_hour,
-        last_heard_at=planned(link.last_heard_ms),
-        problem=link.problem,
     )
 
 

@@ -2,13 +2,12 @@
 
 from fastapi import APIRouter
 
-from leasehold.protocol.fields import Name, planned, show_duration
+from leasehold.protocol.fields import Name
 from leasehold.protocol.problems import Kind
 from leasehold.protocol.sites import Capabilities, DrainSpec, Occupancy, Overhead, QueueLengths, Site, SiteList
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
 from leasehold.service.auth.permissions import Permission, Target, require
-from leasehold.service.engine.sites import Overhead as MeasuredOverhead
 from leasehold.service.sites import SiteState
 
 router = APIRouter(prefix="/v1/sites", tags=["sites"], route_class=GuardedRoute)
@@ -65,37 +64,11 @@ async def forget_site(call: Authorized, name: Name) -> None:
 
 def show_site(state: SiteState) -> Site:
     """Show a site as the federation sees it."""
-    can = state.capabilities
-    return Site(
-        name=state.name,
-        slots=state.slots,
-        speed_mips=state.speed_mips,
-        status=state.status,
-        driver=state.driver,
-        capabilities=Capabilities(
-            suspend=can.suspend, migrate=can.migrate, checkpoint=can.checkpoint, commands=can.commands
-        ),
+    return Site.of(
+        state,
+        capabilities=Capabilities.of(state.capabilities),
         vms=Occupancy(local=state.local_vms, guests=state.guest_vms, free=state.free_vms),
         waiting=QueueLengths(local=state.waiting_local, guests=state.waiting_guest),
-        drained_by=state.drained_by,
-        note=state.note,
-        last_seen_at=planned(state.last_seen_ms),
-        problem=state.problem,
-        overheads=tuple(_overhead(one) for one in state.overheads),
-        domain=state.domain,
+        overheads=tuple(Overhead.of(one) for one in state.overheads),
         resources=dict(state.resources),
-        allows=state.allows,
     )
-
-
-def _overhead(one: MeasuredOverhead) -> Overhead:
-    return Overhead(
-        operation=one.operation,
-        configured_s=_seconds(one.configured_ms),
-        learnt_s=_seconds(one.learnt_ms),
-        count=one.count,
-    )
-
-
-def _seconds(ms: int | None) -> int | float | None:
-    return None if ms is None else show_duration(ms)

@@ -1,10 +1,10 @@
 """Tokens: issue, list and revoke them, and show the caller's own identity."""
 
-from typing import Any, cast
+from typing import cast
 
 from fastapi import APIRouter, Request, Response
 
-from leasehold.protocol.fields import Name, moment_at, planned, read_duration
+from leasehold.protocol.fields import Name, read_duration
 from leasehold.protocol.problems import Kind
 from leasehold.protocol.tokens import Caller, NewToken, Token, TokenList, TokenSpec
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
@@ -57,12 +57,12 @@ def _tokens(request: Request) -> Tokens:
 
 def show_token(row: TokenRow) -> Token:
     """Show a token as it is in the store, without its hash."""
-    return Token(**_shared(row))
+    return Token.of(row, **_names(row))
 
 
 def show_new_token(row: TokenRow, text: str) -> NewToken:
     """Show a new token to the caller that created it."""
-    return NewToken(**_shared(row), token=text)
+    return NewToken.of(row, token=text, **_names(row))
 
 
 def show_caller(principal: Principal) -> Caller:
@@ -82,15 +82,5 @@ def _words(scope: Scope) -> tuple[str, ...]:
     return tuple(str(part.name).lower() for part in scope)
 
 
-def _shared(row: TokenRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "consumer": row.consumer,
-        "roles": tuple(row.roles.split()),
-        "groups": tuple(row.groups.split()),
-        "sites": tuple(row.sites.split()),
-        "note": row.note,
-        "created_at": moment_at(row.created_ms),
-        "expires_at": planned(row.expires_ms),
-        "revoked_at": planned(row.revoked_ms),
-    }
+def _names(row: TokenRow) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(getattr(row, name).split()) for name in ("roles", "groups", "sites")}

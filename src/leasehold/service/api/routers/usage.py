@@ -84,15 +84,12 @@ def show_usage(time: Window, uses: list[UseOfWindow]) -> Usage:
 
 
 def _use(use: UseOfWindow) -> Use:
-    return Use(
+    return Use.of(
+        use,
         begin=moment_at(use.window[0]),
         end=moment_at(use.window[1]),
-        consumer=use.consumer,
-        domain=use.domain,
         local=use.is_local,
         slot_s=show_duration(use.vm_ms),
-        leases=use.leases,
-        peak_vms=use.peak_vms,
     )
 
 
@@ -109,22 +106,19 @@ def show_statement(month: str, consumer: str, time: Window, lines: list[Line], n
 
 def _line(line: Line, now_ms: int) -> StatementLine:
     part = round(line.used_vm_ms / line.capacity_vm_ms, 6) if line.capacity_vm_ms else 0
-    return StatementLine(
-        domain=line.domain,
+    return StatementLine.of(
+        line,
         shares=tuple(_share(share) for share in line.shares),
         slot_s=show_duration(line.used_vm_ms),
         capacity_slot_s=show_duration(line.capacity_vm_ms),
         used_share=part,
-        peak_vms=line.peak_vms,
-        leases=line.leases,
         penalties=tuple(show_penalty(row, now_ms) for row in line.penalties),
     )
 
 
 def _share(share: AgreedShare) -> Share:
-    return Share(
-        agreement=share.agreement,
-        provider=share.provider,
+    return Share.of(
+        share,
         share=share.share_ppm / MILLION,
         burst_share=share.burst_ppm / MILLION,
         slot_s=show_duration(share.vm_ms),
