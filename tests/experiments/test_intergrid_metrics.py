@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.analysis.measures import measure
-from leasehold.analysis.metrics import MEASURES, totals
+from leasehold.analysis.measures import MEASURES, measure
+from leasehold.analysis.metrics import totals
 from leasehold.analysis.run import load
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.metrics import METRICS, LeaseObserver

@@ -1,16 +1,20 @@
 """What is measured in a run: how leases ended, how long they waited, what capacity was used, co-allocations.
 
-A `Measure` is a formula over the tables with its title, unit and meaning; the page of metrics is written from them.
+A `Measure` is a formula with its title, unit and meaning; the page of metrics is written from them. It declares what it
+adds up over the rows of a table, so that one pass (`leasehold.analysis.passes`) serves all measures of all groups.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from leasehold.analysis.facts import LOST_REASONS, lease_facts, segment_facts
-from leasehold.analysis.run import Run
+from leasehold.analysis.facts import LOST_REASONS
+from leasehold.analysis.passes import Expressions, Summary, Wanted, added_up, summarise
+from leasehold.analysis.run import Run, streamed
+from leasehold.analysis.waits import exact_where_needed, quantiles
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 
@@ -22,6 +26,7 @@ class Stage(StrEnum):
 
     LEASES = "leases"
     SEGMENTS = "segments"
+    DELAYS = "delays"
     COALLOCATIONS = "coallocations"
     DERIVED = "derived"
 
@@ -38,9 +43,10 @@ class Better(StrEnum):
 class Measure:
     """One number about a run, a cluster or a party.
 
-    ``key`` ends in its unit where it has one; ``stage`` says what ``formula`` is evaluated over: the
-    leases or the segments of a group (`leasehold.analysis.facts`), the co-allocations of a run, or the
-    measures already made of it. ``source`` cites where a definition comes from.
+    ``key`` ends in its unit where it has one. ``stage`` says over which rows the ``sums`` and the ``largest`` are
+    taken: leases, segments (`leasehold.analysis.facts`), or local jobs with their ``delay_ms``; ``formula`` makes the
+    measure of them. Of co-allocations it is taken over the rows themselves, and what is derived follows from measures
+    already made. ``source`` cites where a definition comes from.
     """
 
     key: str
@@ -51,6 +57,8 @@ class Measure:
     formula: pl.Expr
     better: Better = Better.NEITHER
     source: str = ""
+    sums: Expressions = field(default_factory=dict)
+    largest: Expressions = field(default_factory=dict)
 
 
 def measure(run: Run, measures: Sequence[Measure], by: Sequence[str]) -> pl.DataFrame:
@@ -58,17 +66,54 @@ def measure(run: Run, measures: Sequence[Measure], by: Sequence[str]) -> pl.Data
 
     A lease counts at the cluster where it was last; a segment counts where it was held.
     """
-    leases = _of_stage(lease_facts(run), measures, Stage.LEASES, by)
-    segments = _of_stage(segment_facts(run), measures, Stage.SEGMENTS, by)
+    summary, cells = summary_of(run), pl.lit(run.name).alias("run")
+    waits = quantiles(waits_of(run).with_columns(cells), by)
+    lost = summary.preempted.with_columns(cells).group_by(by).agg(leases_preempted=pl.col("lease_id").n_unique())
+    leases = _of_stage(summary.leases.with_columns(cells), measures, Stage.LEASES, by, waits)
+    segments = _of_stage(summary.segments.with_columns(cells), measures, Stage.SEGMENTS, by, lost)
+    delays = _of_stage(summary.delays.with_columns(cells), measures, Stage.DELAYS, by)
     groups = leases.join(segments, on=by, how="full", coalesce=True).drop_nulls(list(by))
+    groups = groups.join(delays, on=by, how="left")
     counted = [m.key for m in measures if m.stage is Stage.SEGMENTS or m.unit == "leases"]
-    frame = groups.with_columns(pl.col(counted).fill_null(0))
+    order = [m.key for m in measures if m.stage in {Stage.LEASES, Stage.DELAYS}]
+    order += [m.key for m in measures if m.stage is Stage.SEGMENTS]
+    frame = groups.with_columns(pl.col(counted).fill_null(0)).select(*by, *order)
     return _with_derived(_with_capacity(run, frame), measures).sort(by)
 
 
-def _of_stage(facts: pl.DataFrame, measures: Sequence[Measure], stage: Stage, by: Sequence[str]) -> pl.DataFrame:
-    # In order, so that sums of floats come out the same every time.
-    return facts.group_by(by, maintain_order=True).agg(m.formula.alias(m.key) for m in measures if m.stage is stage)
+def _of_stage(
+    cells: pl.DataFrame, measures: Sequence[Measure], stage: Stage, by: Sequence[str], more: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    sums = added_up(cells.drop_nulls(list(by)), list(by), _LARGEST)
+    if more is not None:
+        sums = sums.join(more, on=by, how="left", maintain_order="left")
+    return sums.select(*by, *(m.formula.alias(m.key) for m in measures if m.stage is stage))
+
+
+_SUMMARIES: WeakKeyDictionary[Run, Summary] = WeakKeyDictionary()
+_WAITS: WeakKeyDictionary[Run, pl.DataFrame] = WeakKeyDictionary()
+
+
+def summary_of(run: Run) -> Summary:
+    """Return what all measures of a run are made of; its tables are read once."""
+    if run not in _SUMMARIES:
+        _SUMMARIES[run] = summarise(run, _wanted())
+    return _SUMMARIES[run]
+
+
+def waits_of(run: Run) -> pl.DataFrame:
+    """Return how many leases waited how long, exact wherever `leasehold.analysis.waits` is asked."""
+    if run not in _WAITS:
+        _WAITS[run] = exact_where_needed(run, summary_of(run).waits)
+    return _WAITS[run]
+
+
+def _wanted() -> Wanted:
+    """Collect what the measures add up."""
+    rows: dict[Stage, dict[str, pl.Expr]] = {stage: {} for stage in Stage}
+    for m in MEASURES:
+        rows[m.stage] |= {**m.sums, **m.largest}
+    return Wanted(rows[Stage.LEASES], rows[Stage.SEGMENTS], rows[Stage.DELAYS], _LARGEST)
 
 
 def _with_capacity(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
@@ -94,13 +139,24 @@ _IS_NON_PREEMPTABLE_GUEST = pl.col("party") == "non-preemptable"
 _FINAL_STATES = [state.value for state in LeaseState if state.is_final]
 
 
-def _percent_of(matching: pl.Expr, among: pl.Expr) -> pl.Expr:
-    """Return how many percent of the leases ``among`` are ``matching`` too; null where there are none."""
-    return matching.filter(among).mean() * 100
+def _part(key: str, title: str, meaning: str, matching: pl.Expr, among: pl.Expr, source: str = "") -> Measure:
+    """How many percent of the leases ``among`` are ``matching`` too; null where there are none."""
+    sums = {f"{key}.part": (matching & among).sum().cast(pl.Int64), f"{key}.all": among.sum().cast(pl.Int64)}
+    part, whole = (pl.col(name) for name in sums)
+    formula = pl.when(whole > 0).then(part / whole) * 100
+    return Measure(key, title, "%", meaning, Stage.LEASES, formula, Better.LOWER, source, sums)
 
 
-def _count(key: str, title: str, meaning: str, matching: pl.Expr, better: Better = Better.NEITHER) -> Measure:
-    return Measure(key, title, "leases", meaning, Stage.LEASES, matching.sum().cast(pl.Int64), better)
+def _count(
+    key: str,
+    title: str,
+    meaning: str,
+    matching: pl.Expr,
+    better: Better = Better.NEITHER,
+    stage: Stage = Stage.LEASES,
+) -> Measure:
+    sums = {key: matching.sum().cast(pl.Int64)}
+    return Measure(key, title, "leases", meaning, stage, pl.col(key), better, sums=sums)
 
 
 OUTCOMES = (
@@ -149,33 +205,27 @@ OUTCOMES = (
         "Leases without a final state at the end of the simulated time.",
         ~_STATE.is_in(_FINAL_STATES),
     ),
-    Measure(
+    _part(
         "migration_rate_pct",
         "migration rate",
-        "%",
         "Share of the Migratable leases that were migrated at least once.",
-        Stage.LEASES,
-        _percent_of(pl.col("migrations") > 0, _IS_MIGRATABLE),
-        Better.LOWER,
+        pl.col("migrations") > 0,
+        _IS_MIGRATABLE,
         "JPDC 2012, section 5.1.1",
     ),
-    Measure(
+    _part(
         "migratable_unserved_pct",
         "Migratable refused or lost",
-        "%",
         "Share of the Migratable leases that were refused, or lost their deadline after a preemption.",
-        Stage.LEASES,
-        _percent_of(_STATE.is_in(["refused", "failed"]), _IS_MIGRATABLE),
-        Better.LOWER,
+        _STATE.is_in(["refused", "failed"]),
+        _IS_MIGRATABLE,
     ),
-    Measure(
+    _part(
         "non_preemptable_rejection_pct",
         "Non-preemptable rejection rate",
-        "%",
         "Share of the guests' Non-preemptable leases that were refused.",
-        Stage.LEASES,
-        _percent_of(_STATE == "refused", _IS_NON_PREEMPTABLE_GUEST),
-        Better.LOWER,
+        _STATE == "refused",
+        _IS_NON_PREEMPTABLE_GUEST,
         "JPDC 2012, sections 5.1.1 and 5.3.4",
     ),
 )
@@ -183,76 +233,97 @@ OUTCOMES = (
 
 MS_PER_S = 1_000
 
-_WAIT_S = pl.col("wait_ms") / MS_PER_S
-_DELAY_S = pl.col("delay_ms") / MS_PER_S
 _IS_BEST_EFFORT_SERVED = pl.col("party").is_in(["cancelable", "suspendable"]) & pl.col("served")
 
 
-def _weighted_response_s() -> pl.Expr:
+def _mean(
+    key: str, title: str, unit: str, meaning: str, amount: pl.Expr, *, per_unit: int = 1, stage: Stage = Stage.LEASES
+) -> Measure:
+    """The mean over the rows that have the amount; null where none has."""
+    sums = {f"{key}.sum": amount.sum(), f"{key}.rows": amount.count().cast(pl.Int64)}
+    total, rows = (pl.col(name) for name in sums)
+    formula = pl.when(rows > 0).then(total / rows) / per_unit
+    return Measure(key, title, unit, meaning, stage, formula, Better.LOWER, sums=sums)
+
+
+def _longest(key: str, title: str, meaning: str, time_ms: pl.Expr, stage: Stage = Stage.LEASES) -> Measure:
+    formula = pl.col(f"{key}.most") / MS_PER_S
+    return Measure(key, title, "s", meaning, stage, formula, Better.LOWER, largest={f"{key}.most": time_ms.max()})
+
+
+def _quantile(key: str, title: str, meaning: str) -> Measure:
+    """A quantile of waits (`leasehold.analysis.waits`)."""
+    return Measure(key, title, "s", meaning, Stage.LEASES, pl.col(key), Better.LOWER)
+
+
+def _weighted_response(key: str, title: str, meaning: str) -> Measure:
     """Equation 23: the response time of served best-effort guests, weighted by VMs times duration."""
     work = pl.col("work_vm_ms").filter(_IS_BEST_EFFORT_SERVED)
     weighted = (pl.col("work_vm_ms") * (pl.col("response_ms") / MS_PER_S)).filter(_IS_BEST_EFFORT_SERVED)
-    total = work.sum()
-    return pl.when(total > 0).then(weighted.sum() / total)
-
-
-def _time(key: str, title: str, meaning: str, formula: pl.Expr, source: str = "") -> Measure:
-    return Measure(key, title, "s", meaning, Stage.LEASES, formula, Better.LOWER, source)
+    sums = {f"{key}.work": work.sum(), f"{key}.weighted": weighted.sum()}
+    total, of_all = (pl.col(name) for name in sums)
+    formula = pl.when(total > 0).then(of_all / total)
+    return Measure(key, title, "s", meaning, Stage.LEASES, formula, Better.LOWER, "JPDC 2012, eq 23", sums)
 
 
 _WAITED = "from the ready time to the first start, over the leases that started"
 
 WAITING = (
-    _time("wait_mean_s", "mean wait", f"Mean time {_WAITED}.", _WAIT_S.mean()),
-    _time("wait_median_s", "median wait", f"Median time {_WAITED}.", _WAIT_S.median()),
-    _time("wait_p95_s", "95 % waited less", f"95th percentile of the time {_WAITED}.", _WAIT_S.quantile(0.95)),
-    _time("wait_max_s", "longest wait", f"Longest time {_WAITED}.", _WAIT_S.max()),
-    _time(
+    _mean("wait_mean_s", "mean wait", "s", f"Mean time {_WAITED}.", pl.col("wait_ms"), per_unit=MS_PER_S),
+    _quantile("wait_median_s", "median wait", f"Median time {_WAITED}."),
+    _quantile("wait_p95_s", "95 % waited less", f"95th percentile of the time {_WAITED}."),
+    _longest("wait_max_s", "longest wait", f"Longest time {_WAITED}.", pl.col("wait_ms")),
+    _mean(
         "response_mean_s",
         "mean response",
+        "s",
         "Mean time from the ready time to the end, over the leases that got all their time.",
-        pl.col("response_ms").mean() / MS_PER_S,
+        pl.col("response_ms"),
+        per_unit=MS_PER_S,
     ),
-    Measure(
+    _mean(
         "slowdown_mean",
         "bounded slowdown",
         "",
         "Mean of response time over undisturbed time, leases under 10 s taken as 10 s long, at least 1.",
-        Stage.LEASES,
-        pl.col("slowdown").mean(),
-        Better.LOWER,
+        pl.col("slowdown"),
     ),
-    _time(
+    _weighted_response(
         "awrt_s",
         "AWRT, pooled",
         "Mean response time of the Cancelable and Suspendable guests that got all their time, weighted by "
         "VMs times duration at the reference speed, all clusters together.",
-        _weighted_response_s(),
-        "JPDC 2012, eq 23",
     ),
-    _time(
+    _mean(
         "local_delay_mean_s",
         "mean local delay",
+        "s",
         "Mean delay of the start of local jobs, compared with the same log without guests.",
-        _DELAY_S.mean(),
+        pl.col("delay_ms"),
+        per_unit=MS_PER_S,
+        stage=Stage.DELAYS,
     ),
-    _time("local_delay_max_s", "largest local delay", "Largest delay of one local job.", _DELAY_S.max()),
-    Measure(
+    _longest(
+        "local_delay_max_s",
+        "largest local delay",
+        "Largest delay of one local job.",
+        pl.col("delay_ms"),
+        Stage.DELAYS,
+    ),
+    _count(
         "locals_delayed",
         "local jobs delayed",
-        "leases",
         "Local jobs that started later than in the same log without guests.",
-        Stage.LEASES,
-        (pl.col("delay_ms") > 0).sum().cast(pl.Int64),
+        pl.col("delay_ms") > 0,
         Better.LOWER,
+        Stage.DELAYS,
     ),
-    Measure(
+    _count(
         "locals_earlier",
         "local jobs started earlier",
-        "leases",
         "Local jobs that started earlier than without guests (only Non-preemptable guests can cause it).",
-        Stage.LEASES,
-        (pl.col("delay_ms") < 0).sum().cast(pl.Int64),
+        pl.col("delay_ms") < 0,
+        stage=Stage.DELAYS,
     ),
 )
 
@@ -267,12 +338,16 @@ def _percent(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def _held_h(key: str, title: str, meaning: str, amount: pl.Expr, better: Better = Better.NEITHER) -> Measure:
-    return Measure(key, title, "VM-h", meaning, Stage.SEGMENTS, amount.sum() / MS_PER_HOUR, better)
+    return Measure(
+        key, title, "VM-h", meaning, Stage.SEGMENTS, pl.col(key) / MS_PER_HOUR, better, sums={key: amount.sum()}
+    )
 
 
 def _computation_h(key: str, title: str, meaning: str, selected: pl.Expr) -> Measure:
-    amount = _COMPUTATION_VM_MS.filter(selected).sum() / MS_PER_HOUR
-    return Measure(key, title, "VM-h", meaning, Stage.LEASES, amount, source="JPDC 2012, eq 22")
+    sums = {key: _COMPUTATION_VM_MS.filter(selected).sum()}
+    return Measure(
+        key, title, "VM-h", meaning, Stage.LEASES, pl.col(key) / MS_PER_HOUR, source="JPDC 2012, eq 22", sums=sums
+    )
 
 
 def _share(key: str, title: str, meaning: str, part: pl.Expr, whole: pl.Expr, source: str = "") -> Measure:
@@ -289,9 +364,10 @@ CAPACITY = (
         "VMs",
         "VMs that leases lost to preemption, counted each time, at the cluster where it happened.",
         Stage.SEGMENTS,
-        pl.col("vms").filter(pl.col("is_preempted")).sum(),
+        pl.col("vms_preempted"),
         Better.LOWER,
         "JPDC 2012, section 5.1.1",
+        {"vms_preempted": pl.col("vms").filter(pl.col("is_preempted")).sum()},
     ),
     Measure(
         "preemptions",
@@ -299,8 +375,9 @@ CAPACITY = (
         "",
         "Preemptions of leases, counted each time.",
         Stage.SEGMENTS,
-        pl.col("is_preempted").sum().cast(pl.Int64),
+        pl.col("preemptions"),
         Better.LOWER,
+        sums={"preemptions": pl.col("is_preempted").sum().cast(pl.Int64)},
     ),
     Measure(
         "leases_preempted",
@@ -308,7 +385,7 @@ CAPACITY = (
         "leases",
         "Leases that were preempted at least once.",
         Stage.SEGMENTS,
-        pl.col("lease_id").filter(pl.col("is_preempted")).n_unique().cast(pl.Int64),
+        pl.col("leases_preempted").cast(pl.Int64),
         Better.LOWER,
     ),
     _held_h("held_vm_h", "VM-time held", "VM-time for which leases held VMs.", pl.col("held_vm_ms")),
@@ -389,6 +466,9 @@ CAPACITY = (
     ),
 )
 
+MEASURES: tuple[Measure, ...] = (*OUTCOMES, *WAITING, *CAPACITY)
+_LARGEST = frozenset(name for m in MEASURES for name in m.largest)
+
 
 _COALLOCATION_WAIT_S = (pl.col("started_ms") - pl.col("ready_ms")) / 1_000
 _COALLOCATION_WAITED = "from the ready time to the common start, over the co-allocations that started"
@@ -458,6 +538,7 @@ def coallocation_totals(run: Run) -> dict[str, int | float | None]:
 
 def _held(run: Run) -> pl.DataFrame:
     """Add up what the components of each co-allocation held."""
-    owners = run.leases.filter(pl.col("coallocation_id").is_not_null()).select("lease_id", "coallocation_id")
+    owners = run.scan("leases").filter(pl.col("coallocation_id").is_not_null()).select("lease_id", "coallocation_id")
     held = (pl.col("end_ms") - pl.col("start_ms")) * pl.col("vms")
-    return run.segments.join(owners, on="lease_id").group_by("coallocation_id").agg(held_vm_ms=held.sum())
+    components = run.scan("segments").join(streamed(owners).lazy(), on="lease_id")
+    return streamed(components.group_by("coallocation_id").agg(held_vm_ms=held.sum()))

@@ -5,11 +5,9 @@ from typing import Any
 
 import polars as pl
 
-from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.measures import CAPACITY, OUTCOMES, WAITING, Better, Measure, Stage, measure
-from leasehold.analysis.run import Run
-
-MEASURES: tuple[Measure, ...] = (*OUTCOMES, *WAITING, *CAPACITY)
+from leasehold.analysis.facts import PARTIES
+from leasehold.analysis.measures import MEASURES, Better, Measure, Stage, measure, summary_of
+from leasehold.analysis.run import Run, streamed
 
 AWRT_BY_SIZE = Measure(
     "awrt_by_size_s",
@@ -66,11 +64,8 @@ def by_origin(run: Run) -> pl.DataFrame:
 
 def by_reason(run: Run) -> pl.DataFrame:
     """Count leases by party, final state and reason, most frequent first."""
-    return (
-        run.leases.group_by(party=PARTY, state="state", reason="reason")
-        .agg(leases=pl.len().cast(pl.Int64), vms=pl.col("vms").sum())
-        .sort(["leases", "party", "state", "reason"], descending=[True, False, False, False])
-    )
+    order = ["leases", "party", "state", "reason"]
+    return summary_of(run).endings.sort(order, descending=[True, False, False, False])
 
 
 def by_agreement(run: Run) -> pl.DataFrame:
@@ -81,26 +76,20 @@ def by_agreement(run: Run) -> pl.DataFrame:
     """
     is_breach = pl.col("provider").is_not_null() & pl.col("outcome").is_in(["hold", "refuse"])
     keys = ["agreement", "provider", "account", "resource", "outcome", "reason"]
-    return (
-        run.decisions.filter(is_breach)
-        .group_by(keys, maintain_order=True)
-        .agg(leases=pl.col("lease_id").n_unique().cast(pl.Int64))
-        .sort(["leases", *keys], descending=[True, *[False] * len(keys)])
-    )
+    held = run.scan("decisions").filter(is_breach).group_by(keys).agg(leases=pl.col("lease_id").n_unique())
+    found = streamed(held.with_columns(pl.col("leases").cast(pl.Int64)))
+    return found.sort(["leases", *keys], descending=[True, *[False] * len(keys)])
 
 
 def held_by_agreements(run: Run) -> int:
     """Count the guests among them, each once."""
-    held = run.decisions.filter(pl.col("provider").is_not_null())
-    return held["lease_id"].n_unique()
+    held = run.scan("decisions").filter(pl.col("provider").is_not_null())
+    return _count(held.select(pl.col("lease_id").n_unique()))
 
 
 def _in_order_of_value(table: pl.DataFrame) -> pl.DataFrame:
     order = pl.DataFrame({"party": PARTIES})
     return order.join(table, on="party", how="inner", maintain_order="left")
-
-
-_IS_PREEMPTED = pl.col("ended_by") == "preempted"
 
 
 def reconcile(run: Run) -> list[str]:
@@ -116,21 +105,22 @@ def reconcile(run: Run) -> list[str]:
     return found + _states(run)
 
 
-def _sum(frame: pl.DataFrame, column: str) -> int:
-    return int(frame[column].sum())
+def _count(query: pl.LazyFrame) -> int:
+    return int(streamed(query).item() or 0)
 
 
-def _preempted_segments(run: Run) -> pl.DataFrame:
-    return run.segments.filter(_IS_PREEMPTED)
+def _by_segments(run: Run, key: str) -> int:
+    return int(summary_of(run).segments[key].sum())
 
 
-def _preempt_decisions(run: Run) -> pl.DataFrame:
-    return run.decisions.filter(pl.col("outcome") == "preempt")
+def _preempt_decisions(run: Run) -> pl.LazyFrame:
+    return run.scan("decisions").filter(pl.col("outcome") == "preempt")
 
 
 def _decided_vms(run: Run) -> int:
-    victims = _preempt_decisions(run).select("lease_id").join(run.leases, on="lease_id", how="left")
-    return _sum(victims, "vms")
+    victims = _preempt_decisions(run).group_by("lease_id").agg(times=pl.len())
+    leases = run.scan("leases").select("lease_id", "vms").join(streamed(victims).lazy(), on="lease_id")
+    return _count(leases.select((pl.col("vms") * pl.col("times")).sum()))
 
 
 def _jobs(run: Run, key: str) -> int:
@@ -138,8 +128,8 @@ def _jobs(run: Run, key: str) -> int:
     return int(jobs.get(key, 0))
 
 
-def _started_by_lease(run: Run) -> int:
-    return run.leases["first_start_ms"].drop_nulls().len()
+def _of_origin(run: Run, origin: str) -> int:
+    return int(summary_of(run).leases.filter(origin=origin)["leases"].sum())
 
 
 _Count = Callable[[Run], int]
@@ -148,51 +138,51 @@ _PAIRS: tuple[tuple[str, str, _Count, str, _Count], ...] = (
     (
         "lease preemptions",
         "the leases' counters",
-        lambda run: _sum(run.leases, "preemptions"),
+        lambda run: _count(run.scan("leases").select(pl.col("preemptions").sum())),
         "segments that ended so",
-        lambda run: _preempted_segments(run).height,
+        lambda run: _by_segments(run, "preemptions"),
     ),
     (
         "lease preemptions",
         "segments that ended so",
-        lambda run: _preempted_segments(run).height,
+        lambda run: _by_segments(run, "preemptions"),
         "decisions",
-        lambda run: _preempt_decisions(run).height,
+        lambda run: _count(_preempt_decisions(run).select(pl.len())),
     ),
     (
         "VMs preempted",
         "segments that ended so",
-        lambda run: _sum(_preempted_segments(run), "vms"),
+        lambda run: _by_segments(run, "vms_preempted"),
         "decisions",
         _decided_vms,
     ),
     (
         "leases that started",
         "their first start",
-        _started_by_lease,
+        lambda run: int(summary_of(run).leases["started"].sum()),
         "segments",
-        lambda run: run.segments["lease_id"].n_unique(),
+        lambda run: summary_of(run).owned,
     ),
     (
         "local jobs",
         "the manifest",
         lambda run: _jobs(run, "local"),
         "leases",
-        lambda run: run.leases.filter(pl.col("origin") == "local").height,
+        lambda run: _of_origin(run, "local"),
     ),
     (
         "external requests",
         "the manifest",
         lambda run: _jobs(run, "external"),
         "leases",
-        lambda run: run.leases.filter(pl.col("origin") == "external").height,
+        lambda run: _of_origin(run, "external"),
     ),
 )
 
 
 def _states(run: Run) -> list[str]:
     stated: dict[str, int] = run.manifest.get("jobs", {}).get("by_state", {})
-    counted = dict(run.leases.group_by("state").len().iter_rows())
+    counted = dict(summary_of(run).endings.group_by("state").agg(pl.col("leases").sum()).iter_rows())
     return [
         f"leases {state}: {stated.get(state, 0)} by the manifest, {counted.get(state, 0)} by leases"
         for state in sorted(stated.keys() | counted.keys())

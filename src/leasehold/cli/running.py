@@ -19,7 +19,7 @@ import typer
 
 from leasehold.analysis.export import write_batsim_jobs, write_swf
 from leasehold.analysis.measures import coallocation_totals
-from leasehold.analysis.metrics import CATALOGUE, compare, totals
+from leasehold.analysis.metrics import CATALOGUE, by_origin, compare, totals
 from leasehold.analysis.report import can_draw, write_report
 from leasehold.analysis.report.contents import headline, what_happened
 from leasehold.analysis.run import Run, load
@@ -358,7 +358,7 @@ def different_requests(first: Path, second: Path, rows: list[Row]) -> str:
 
 def _requests(run: Run) -> str:
     """Say how many requests of each kind a run was given."""
-    came = dict(run.leases.group_by("origin").len().iter_rows())
+    came = {row["origin"]: row["leases"] for row in by_origin(run).to_dicts()}
     return f"{count(came.get('local', 0), 'local job')} and {count(came.get('external', 0), 'guest')}"
 
 

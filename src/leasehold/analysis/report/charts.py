@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from leasehold.analysis.export import assign_processors, holdings
-from leasehold.analysis.facts import GUESTS, PARTIES, PARTY, lease_facts, mean_held, segment_facts
-from leasehold.analysis.metrics import by_cluster_and_party
+from leasehold.analysis.facts import GUESTS, PARTIES, PARTY
+from leasehold.analysis.measures import summary_of, waits_of
+from leasehold.analysis.metrics import by_cluster_and_party, totals
+from leasehold.analysis.passes import mean_held
 from leasehold.analysis.report.render import FILE_STYLE, IDLE, Spec, Style, write_png, write_svg
-from leasehold.analysis.run import Run
+from leasehold.analysis.run import Run, streamed
+from leasehold.analysis.waits import curve
 from leasehold.analysis.wording import duration
 from leasehold.model.errors import UnknownName
 
@@ -54,11 +56,10 @@ def most_contended(run: Run) -> GanttWindow | None:
     Clusters of a readable size come first; without preemptions it is the fullest cluster and stretch.
     None for a run in which nothing ran.
     """
-    facts = segment_facts(run)
-    if facts.is_empty():
+    cells = summary_of(run).segments
+    if cells.is_empty():
         return None
-    contention = pl.when("is_preempted").then("vms").otherwise(0).sum()
-    sites = facts.group_by("site").agg(contention=contention, held=pl.col("held_vm_ms").sum())
+    sites = cells.group_by("site").agg(contention=pl.col("vms_preempted").sum(), held=pl.col("held_vm_h").sum())
     sized = sites.join(run.sites.select("site", "slots"), on="site", how="inner")
     ranked = sized.sort(
         pl.col("slots").is_between(*_READABLE_SLOTS) & (pl.col("contention") > 0),
@@ -68,17 +69,19 @@ def most_contended(run: Run) -> GanttWindow | None:
         descending=[True, True, True, False],
     )
     site = ranked["site"][0]
-    return _readable_stretch(run, site, facts.filter(pl.col("site") == site))
+    return _readable_stretch(run, site)
 
 
-def _readable_stretch(run: Run, site: str, facts: pl.DataFrame) -> GanttWindow:
-    steps = min(-(-facts.height * 2 // READABLE_SEGMENTS), _MOST_STEPS)
+def _readable_stretch(run: Run, site: str) -> GanttWindow:
+    here = run.scan("segments").filter(pl.col("site") == site)
+    steps = min(-(-streamed(here.select(pl.len())).item() * 2 // READABLE_SEGMENTS), _MOST_STEPS)
     if steps <= 2:  # noqa: PLR2004 - two halves make a whole
         return GanttWindow(site, run.begin_ms, run.end_ms, is_whole=True)
     step_ms = -(-run.span_ms // steps)
     number = (pl.col("end_ms") - run.begin_ms) // step_ms
-    stirred = pl.when("is_preempted").then("vms").otherwise(0).sum()
-    by_step = facts.group_by(step=number).agg(stirred=stirred, held=pl.col("held_vm_ms").sum())
+    stirred = pl.when(pl.col("ended_by") == "preempted").then("vms").otherwise(0).sum()
+    held = ((pl.col("end_ms") - pl.col("start_ms")) * pl.col("vms")).sum()
+    by_step = streamed(here.group_by(step=number).agg(stirred=stirred, held=held))
     step = by_step.sort(["stirred", "held", "step"], descending=[True, True, False])["step"][0]
     # Half a step before and after, so that the bars that were cut there are seen whole.
     middle_ms = run.begin_ms + step * step_ms + step_ms // 2
@@ -228,18 +231,31 @@ def _cuts(style: Style) -> Spec:
 
 def _lease_bars(run: Run, window: GanttWindow, slots: int, scale: TimeScale) -> list[dict[str, Any]]:
     """Return one bar for each unbroken row of VMs of each holding that is seen in the window."""
-    here = (pl.col("site") == window.site) & (pl.col("end_ms") > window.from_ms)
-    seen = holdings(run.segments).filter(here & (pl.col("start_ms") < window.to_ms))
+    seen = _seen(run, window)
     described = _with_owners(run, seen)
     placed = zip(described.iter_rows(named=True), assign_processors(seen, slots), strict=True)
     return [_bar(row, scale) | {"low": low, "high": high + 1} for row, taken in placed for low, high in taken]
 
 
+def _seen(run: Run, window: GanttWindow) -> pl.DataFrame:
+    """Find the holdings that are seen in a window, and read no others."""
+    here = (pl.col("site") == window.site) & (pl.col("end_ms") > window.from_ms) & (pl.col("start_ms") < window.to_ms)
+    ids = streamed(run.scan("segments").filter(here).select("lease_id").unique())["lease_id"]
+    segments = streamed(run.scan("segments").filter(pl.col("lease_id").is_in(ids.implode())))
+    return holdings(segments).filter(here)
+
+
 def _with_owners(run: Run, seen: pl.DataFrame) -> pl.DataFrame:
-    owners = run.leases.select("lease_id", "consumer", party=PARTY)
-    gave_way = run.decisions.filter(pl.col("outcome") == "preempt").select("lease_id", "beneficiary", end_ms="time_ms")
+    is_seen = pl.col("lease_id").is_in(seen["lease_id"].implode())
+    leases = run.scan("leases").filter(is_seen)
+    preempted = run.scan("decisions").filter(is_seen & (pl.col("outcome") == "preempt"))
+    owners = streamed(leases.select("lease_id", "consumer", party=PARTY))
+    gave_way = streamed(preempted.select("seq", "lease_id", "beneficiary", end_ms="time_ms")).sort("seq").drop("seq")
     return seen.join(owners, on="lease_id", how="left", maintain_order="left").join(
-        gave_way.unique(["lease_id", "end_ms"]), on=["lease_id", "end_ms"], how="left", maintain_order="left"
+        gave_way.unique(["lease_id", "end_ms"], keep="first"),
+        on=["lease_id", "end_ms"],
+        how="left",
+        maintain_order="left",
     )
 
 
@@ -266,7 +282,6 @@ _WRITERS: tuple[tuple[str, Callable[..., Path]], ...] = (("svg", write_svg), ("p
 
 _LAYERS = (*PARTIES, IDLE)
 
-_POINTS = 160
 _TICKS_S = (0, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _TICK_NAMES = ("at once", "1 min", "10 min", "1 h", "6 h", "1 d", "1 w", "30 d")
 
@@ -303,7 +318,7 @@ def utilisation_chart(
 ) -> Spec:
     """Draw the mean VMs held in each of ``bins`` stretches of the run, locals at the bottom, idle on top."""
     scale = scale_for(run.span_ms)
-    rows = _stretches(mean_held(run, bins, sites), scale)
+    rows = _stretches(mean_held(run, summary_of(run).levels, bins, sites), scale)
     slots = max(sum(rows[0][layer] for layer in _LAYERS), 1)
     time = quantity("from", title=scale.title, scale={"nice": False}, axis=_time_ticks(scale, run.begin_ms, run.end_ms))
     layers = [_held_areas(time, slots, style), _hovered(scale)]
@@ -384,19 +399,12 @@ def _time_axis(most_s: float) -> Spec:
 
 
 def _longest_wait_s(run: Run) -> float:
-    longest = run.leases.select(pl.col("first_start_ms") - pl.col("ready_ms")).max().item()
-    return (longest or 0) / 1_000
+    return totals(run)["wait_max_s"] or 0
 
 
 def _waiting_curve(run: Run, party: str) -> list[dict[str, float | str]]:
-    """Return the share started by wait, among those that started, at most `_POINTS` points."""
-    waits = lease_facts(run).filter(party=party)["wait_ms"].drop_nulls().sort().to_numpy() / 1_000
-    if not len(waits):
-        return []
-    shares = np.linspace(0, 1, _POINTS)
-    at = np.unique(np.minimum((shares * len(waits)).astype(int), len(waits) - 1))
-    started = np.searchsorted(waits, waits[at], side="right")
-    points = dict(zip(waits[at].tolist(), (100 * started / len(waits)).tolist(), strict=True))
+    """Return the share started by wait, among those that started."""
+    points = dict(curve(waits_of(run), party))
     return [_curve_point(party, wait_s, percent) for wait_s, percent in points.items()]
 
 

@@ -45,12 +45,12 @@ def _whole(totals: Totals, key: str) -> int:
 
 def headline(run: Run, totals: Totals) -> str:
     """Answer the central question in one line: did the locals notice?"""
-    if run.baseline.is_empty():
+    if not run.height("baseline"):
         return "No guests were here."
     delayed = _whole(totals, "locals_delayed")
     if not delayed:
         return "No local job was delayed."
-    started = run.leases.filter((pl.col("origin") == "local") & pl.col("first_start_ms").is_not_null()).height
+    started = sum(row["started"] for row in by_origin(run).to_dicts() if row["origin"] == "local")
     return f"{number(delayed)} of {count(started, 'local job')} started later because of guests."
 
 
@@ -82,7 +82,7 @@ def _locals(run: Run, totals: Totals, row: Totals | None) -> str:
     waited = f"They waited {duration(row['wait_mean_s'])} on average, {duration(row['wait_max_s'])} at most."
     if not row["wait_max_s"]:
         waited = "None of them had to wait."
-    if run.baseline.is_empty():
+    if not run.height("baseline"):
         return f"No guests ran. {started} started. {waited}"
     return f"{_noticed(started, totals)} {waited}{_refused_locals(totals)}"
 

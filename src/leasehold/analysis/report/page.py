@@ -153,7 +153,7 @@ def _about(run: Run) -> str:
 def _tiles(run: Run, numbers: Totals) -> list[Tile]:
     guests = next((row for row in by_origin(run).to_dicts() if row["origin"] == "external"), None)
     served = (guests["completed"] + guests["killed"]) / guests["leases"] * 100 if guests else None
-    delayed = numbers["locals_delayed"] if run.baseline.height else None
+    delayed = numbers["locals_delayed"] if run.height("baseline") else None
     return [
         Tile(number(delayed), "local jobs delayed", "compared with the same log without guests"),
         Tile(percent(numbers["idle_lent_pct"]), "of the idle time lent", "VM-time that local jobs left idle"),
