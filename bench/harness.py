@@ -31,7 +31,7 @@ class Unit(Enum):
     TIMES = "times"
     SHARE = "share"
     SECONDS = "s"
-    MICROSECONDS = "µs"
+    MICROSECONDS = "us"
     MEMORY = "MB"
     DAYS = "days"
     STARTS = "starts"
@@ -50,7 +50,7 @@ class Unit(Enum):
             case Unit.STARTS:
                 return f"{value:.1f}"
             case Unit.SECONDS:
-                return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004
+                return f"{value:,.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 - enough digits to read
             case _:
                 return f"{value:,.0f}"
 

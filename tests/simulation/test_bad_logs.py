@@ -12,6 +12,7 @@ from leasehold.routing.policies.rr import RoundRobin
 from leasehold.routing.policy import Dispatch, RoutingPolicy
 from leasehold.routing.registry import ROUTING_POLICIES
 from leasehold.simulation import recorder as tables
+from leasehold.simulation import run as running
 from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.spec import Scenario
@@ -127,6 +128,7 @@ def test_a_broken_invariant_is_no_bad_input_and_keeps_what_was_written(
         """Lose every alarm, so that whoever waits is forgotten."""
 
     monkeypatch.setattr(SimulatedWorld, "_at", never)
+    monkeypatch.setattr(running, "runs_alone", never)
     log = write_log(tmp_path / "own.swf", MANY[:3])
     with pytest.raises(InvariantBroken, match="forgotten"):
         run_scenario(replaying(log), tmp_path / "run")

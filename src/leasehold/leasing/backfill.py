@@ -98,14 +98,13 @@ class Backfiller:
 
     def waiting_vms(self) -> int:
         """How many VMs they ask for."""
-        sizes = self._queue.vms
-        return sum([sizes[row] for row in self._leases])
+        return sum([lease.vms for lease in self._leases.values()])
 
     def submit(self, lease: Lease) -> None:
         """Put a lease at the end of the queue; the next pass plans it."""
         row = self._row_of(lease)
         self._queue.submit(row)
-        lease.place = self._queue.place[row]
+        lease.place = self._queue.place_of(row)
         self.moved[lease.id] = lease
 
     def _row_of(self, lease: Lease) -> int:
@@ -127,7 +126,7 @@ class Backfiller:
         """Restore these waiting leases; those with a reservation are in the profiles already."""
         for lease in sorted(waiting, key=attrgetter("place")):
             row = self._row_of(lease)
-            self._queue.start_ms[row] = lease.reserved_ms
+            self._queue.set_start(row, lease.reserved_ms)
             self._queue.take_up(row, lease.place)
 
     def book(self, start_ms: int, lease: Lease) -> None:
@@ -145,7 +144,7 @@ class Backfiller:
         lease.reserved_ms = UNPLANNED
         row = self._rows.get(lease.id)
         if row is not None:
-            self._queue.start_ms[row] = UNPLANNED
+            self._queue.set_start(row, UNPLANNED)
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:
         """Take a waiting lease out of the queue, with its reservation."""
@@ -163,8 +162,8 @@ class Backfiller:
     def _follow(self, row: int) -> None:
         """A row has another start, or another place."""
         lease = self._leases[row]
-        lease.reserved_ms = self._queue.start_ms[row]
-        lease.place = self._queue.place[row]
+        lease.reserved_ms = self._queue.start_of(row)
+        lease.place = self._queue.place_of(row)
         self.moved[lease.id] = lease
 
     def earliest(self, lease: Lease, now_ms: int) -> int:
@@ -184,7 +183,7 @@ class Backfiller:
         started: Started = []
         for row, why in zip(rows, queue.reasons, strict=True):
             lease = self._leases[row]
-            lease.reserved_ms = queue.start_ms[row]
+            lease.reserved_ms = queue.start_of(row)
             self.moved[lease.id] = lease
             self._drop(row)
             started.append((lease, START_REASONS[why]))

@@ -48,6 +48,11 @@ def _column(values: list[int]) -> list[int]:
     return values
 
 
+def _longer(column: list[int]) -> list[int]:
+    """The same column, with room for as many rows again. Only compiled."""
+    return _column(list(column))
+
+
 class Profile:
     """The availability profile: how many VMs are free at one site, from now on, as a step function.
 
@@ -383,12 +388,13 @@ class ReservationQueue:
         self.plan = plan
         self.books = [plan]
         self.depth = depth
-        self.vms: list[int] = []
-        self.span_ms: list[int] = []
-        self.ready_ms: list[int] = []
-        self.start_ms: list[int] = []
-        self.order: list[int] = []
-        self.place: list[int] = []
+        self.vms = _column([])
+        self.span_ms = _column([])
+        self.ready_ms = _column([])
+        self.start_ms = _column([])
+        self.order = _column([])
+        self.place = _column([])
+        self._rows = 0
         self.reserved: dict[int, None] = {}
         self.others: dict[int, None] = {}
         self.moved: list[int] = []
@@ -403,22 +409,38 @@ class ReservationQueue:
 
     def add_row(self, vms: int, span_ms: int, ready_ms: int, order: int) -> int:
         """Make a row; it is in the queue once it is submitted or reserved."""
-        if self._free_rows:
-            row = self._free_rows.pop()
-            self.vms[row] = vms
-            self.span_ms[row] = span_ms
-            self.ready_ms[row] = ready_ms
-            self.start_ms[row] = UNPLANNED
-            self.order[row] = order
-        else:
-            row = len(self.vms)
-            self.vms.append(vms)
-            self.span_ms.append(span_ms)
-            self.ready_ms.append(ready_ms)
-            self.start_ms.append(UNPLANNED)
-            self.order.append(order)
-            self.place.append(0)
+        row = self._free_rows.pop() if self._free_rows else self._new_row()
+        self.vms[row] = vms
+        self.span_ms[row] = span_ms
+        self.ready_ms[row] = ready_ms
+        self.start_ms[row] = UNPLANNED
+        self.order[row] = order
         return row
+
+    def _new_row(self) -> int:
+        """Let all columns have one row more."""
+        row = self._rows
+        self._rows += 1
+        if cython.compiled:
+            if row == len(self.vms):
+                self.vms, self.span_ms, self.ready_ms = _longer(self.vms), _longer(self.span_ms), _longer(self.ready_ms)
+                self.start_ms, self.order, self.place = _longer(self.start_ms), _longer(self.order), _longer(self.place)
+        else:
+            for column in (self.vms, self.span_ms, self.ready_ms, self.start_ms, self.order, self.place):
+                column.append(0)
+        return row
+
+    def start_of(self, row: int) -> int:
+        """The reserved start of a row, or that from which it was booked; UNPLANNED without one."""
+        return self.start_ms[row]
+
+    def set_start(self, row: int, start_ms: int) -> None:
+        """Note what is in the profiles already."""
+        self.start_ms[row] = start_ms
+
+    def place_of(self, row: int) -> int:
+        """The place of a row in the queue."""
+        return self.place[row]
 
     def release_row(self, row: int) -> None:
         """Another lease may have this row."""
@@ -519,8 +541,7 @@ class ReservationQueue:
         found, self._unseen = self._unseen, []
         while self._coming and self._coming[0][0] <= now_ms:
             found.append(heappop(self._coming)[2])
-        places = self.place
-        found.sort(key=places.__getitem__)
+        found.sort(key=self.place_of)
         return found
 
     def _next_ready_ms(self) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from leasehold.gateway.coallocation.incremental import count_idle
+from leasehold.leasing.kernel import BACKFILLED
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocation
 from leasehold.model.effect import (
@@ -38,6 +39,7 @@ from leasehold.model.tables import (
     CoAllocationTableRow,
     TableColumn,
 )
+from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
@@ -365,7 +367,7 @@ class Recorder:
             )
         )
 
-    def finish(self, unfinished: dict[int, Lease], now_ms: int) -> None:
+    def finish(self, unfinished: Mapping[int, Lease], now_ms: int) -> None:
         """Write what is still open when the simulated time is over, and close the tables."""
         for lease in unfinished.values():
             self._end_segment(lease, "horizon", now_ms)
@@ -388,6 +390,14 @@ class BaselineRecorder:
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         self._table.add((effect.lease.id, now_ms))
+
+    def take(self, run: ClusterRun) -> None:
+        """Write down what a cluster has started, and let it forget that."""
+        starts = [i for i, code in enumerate(run.decided_code) if code <= BACKFILLED]
+        if starts:
+            numbers, times_ms = [run.decided_job[i] for i in starts], [run.decided_ms[i] for i in starts]
+            self._table.extend(len(starts), {"lease_id": numbers, "start_ms": times_ms})
+        run.clear()
 
     def close(self) -> None:
         """Close the table."""

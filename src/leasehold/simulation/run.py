@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from shutil import rmtree
 from time import perf_counter, process_time
@@ -20,6 +21,7 @@ from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
+from leasehold.simulation.clusters import ClusterWorld, NumberedJobs, has_more_than_jobs, run_baseline, runs_alone
 from leasehold.simulation.events.opening import CountingSource, open_sources
 from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
@@ -138,32 +140,58 @@ def run_scenario(
     """
     watch = Stopwatch()
     scenario = with_sizes(scenario)
-    gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
-        sources = open_sources(scenario, gateway)
-        world = SimulatedWorld(
-            gateway,
-            _numbered(scenario, notes),
-            recorder,
-            Invariants(gateway) if check else None,
-            sources,
-        )
+        jobs = _numbered(scenario, notes)
+        world: ClusterWorld | _GatewayWorld
+        if runs_alone(scenario) and not check:
+            world = ClusterWorld(site_settings(scenario)[0], scenario.reference_mips, jobs, recorder)
+        else:
+            world = _GatewayWorld(scenario, jobs, recorder, check=check)
         status = "partial"
         try:
             _pass_time(world, scenario, recorder, progress)
             status = "complete"
         finally:
-            recorder.finish(gateway.leases, world.now_ms)
+            world.finish()
             manifest = make_manifest(scenario, command, status, world.now_ms, recorder, notes)
-            manifest |= _happened(sources)
+            manifest |= world.happened()
             write_manifest(out, manifest | watch.readings())
         if baseline and recorder.read["external"]:
             _run_without_guests(scenario, out)
         manifest |= watch.readings()
         write_manifest(out, manifest)
     return RunResult(out, manifest)
+
+
+class _GatewayWorld:
+    """All that a scenario may have, behind its gateway."""
+
+    def __init__(self, scenario: Scenario, jobs: NumberedJobs, recorder: Recorder, *, check: bool) -> None:
+        self._gateway = gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
+        self._recorder = recorder
+        self._sources = open_sources(scenario, gateway)
+        invariants = Invariants(gateway) if check else None
+        self._world = SimulatedWorld(gateway, jobs, recorder, invariants, self._sources)
+
+    @property
+    def now_ms(self) -> int:
+        return self._world.now_ms
+
+    def run(self, until_ms: int) -> Iterator[int]:
+        yield from islice(self._world.run(until_ms), 0, None, INSTANTS_PER_REPORT)
+        if until_ms != NEVER_MS:
+            self._world.now_ms = until_ms
+
+    def waits_for_ever(self) -> int:
+        return _forgotten(self._gateway)
+
+    def finish(self) -> None:
+        self._recorder.finish(self._gateway.leases, self._world.now_ms)
+
+    def happened(self) -> dict[str, Any]:
+        return _happened(self._sources)
 
 
 def make_gateway(
@@ -177,17 +205,17 @@ def make_gateway(
     return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 
 
-def _pass_time(world: SimulatedWorld, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
+def _pass_time(
+    world: ClusterWorld | _GatewayWorld, scenario: Scenario, recorder: Recorder, progress: Report | None
+) -> None:
     until_ms = last_instant_ms(scenario)
     with collecting_less_garbage():
-        for instant, now_ms in enumerate(world.run(until_ms)):
-            if progress is not None and instant % INSTANTS_PER_REPORT == 0:
+        for now_ms in world.run(until_ms):
+            if progress is not None:
                 horizon_ms = scenario.horizon_ms
                 fraction = None if horizon_ms is None else min(1.0, now_ms / horizon_ms)
                 progress(RunProgress(recorder.read.total(), now_ms, horizon_ms, fraction))
-    if until_ms != NEVER_MS:
-        world.now_ms = until_ms
-    elif count := _forgotten(world.gateway):
+    if until_ms == NEVER_MS and (count := world.waits_for_ever()):
         raise InvariantBroken(f"{count} leases were forgotten: nothing more happens, and they have not ended")
 
 
@@ -215,14 +243,17 @@ def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[i
 
 def _run_without_guests(scenario: Scenario, out: Path) -> None:
     """Run the local requests alone, under the numbers that they have in the run with guests."""
-    # Nothing is routed here, so that there is nothing to learn streams for.
-    gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
-    recorder = BaselineRecorder(out)
+    recorder, until_ms = BaselineRecorder(out), last_instant_ms(scenario)
     local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
-    world = SimulatedWorld(gateway, local_jobs, recorder, sources=open_sources(scenario, gateway))
     with collecting_less_garbage():
-        for _ in world.run(last_instant_ms(scenario)):
-            pass
+        if not has_more_than_jobs(scenario):
+            run_baseline(scenario, local_jobs, recorder, until_ms)
+        else:
+            # Nothing is routed here, so that there is nothing to learn streams for.
+            gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
+            world = SimulatedWorld(gateway, local_jobs, recorder, sources=open_sources(scenario, gateway))
+            for _ in world.run(until_ms):
+                pass
     recorder.close()
 
 

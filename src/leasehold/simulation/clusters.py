@@ -1,0 +1,264 @@
+"""Clusters that only their own users use: their jobs as rows into `ClusterRun`, its columns into the tables."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.site import HOME_FIRST
+from leasehold.leasing.backfill import START_REASONS
+from leasehold.leasing.kernel import ALL, BACKFILLED, NEVER_MS, RESERVED_START, ROOM_FREE
+from leasehold.model.errors import UnknownName
+from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import LeaseType
+from leasehold.simulation import cluster
+from leasehold.simulation.cluster import ENDED, NUMBER, READY_MS, SUBMIT_MS, VMS, ClusterJob, ClusterRun
+from leasehold.simulation.recorder import BaselineRecorder, Coded, Recorder
+from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
+from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.workload.job import WorkloadJob
+
+NumberedJobs = Iterator[tuple[int, WorkloadJob]]
+
+JOBS_AT_ONCE = 8_192
+"""So many jobs are handed over at a time; their rows are in memory, and what comes of them until the next ones."""
+
+JOB = 6
+"""Where the job itself is in a `ClusterJob`."""
+
+# By the codes of `ClusterRun`.
+_OUTCOMES = [*[Outcome.START] * 3, *[Outcome.WAIT] * 3, *[Outcome.REFUSE] * 2]
+_REASONS = [
+    *(START_REASONS[code] for code in (RESERVED_START, ROOM_FREE, BACKFILLED)),
+    *(Reason.NOT_READY_YET, Reason.BEHIND_OTHERS, Reason.ROOM_IN_USE),
+    *(Reason.WIDER_THAN_SITE, Reason.LOCAL_QUEUE_CLOSED),
+]
+_RULES = [*[HOME_FIRST] * 6, "width", "local-queue"]
+_REFUSALS = {code: _REASONS[code] for code in (cluster.TOO_WIDE, cluster.QUEUE_CLOSED)}
+
+COMPLETED, KILLED, REFUSED, RUNNING, WAITING = range(5)
+_STATES = [LeaseState.COMPLETED, LeaseState.KILLED, LeaseState.REFUSED, LeaseState.RUNNING, LeaseState.WAITING]
+
+
+def runs_alone(scenario: Scenario) -> bool:
+    """Whether a scenario, its sizes settled, is one cluster with its own users, and nothing else happens to it."""
+    return len(scenario.clusters) == 1 and not scenario.has_externals and not has_more_than_jobs(scenario)
+
+
+def has_more_than_jobs(scenario: Scenario) -> bool:
+    """Whether anything concerns the clusters' own users but their jobs."""
+    return bool(
+        is_about_sharing(scenario)
+        or scenario.timeline
+        or any(one.failures is not None for one in scenario.clusters)
+        or any(stream.together is not None and stream.site is not None for stream in scenario.streams)
+    )
+
+
+def make_run(settings: SiteSettings) -> ClusterRun:
+    """Make the cluster of a site, with no jobs yet."""
+    depth = settings.local_depth
+    return ClusterRun(settings.slots, ALL if depth is None else depth, queues=settings.queues_locals)
+
+
+def row_of(number: int, job: WorkloadJob, reference_mips: int, speed_mips: int) -> ClusterJob:
+    """Make the row of a job: it runs until it has what it needs, or has used what it asked for."""
+    requested_ms, actual_ms = job.requested_ms, job.actual_ms
+    span_ms = -(-requested_ms * reference_mips // speed_mips)
+    run_ms = span_ms if actual_ms >= requested_ms else -(-actual_ms * reference_mips // speed_mips)
+    return (number, job.submit_ms, job.ready_ms, job.vms, span_ms, run_ms, job)
+
+
+def blocks(jobs: NumberedJobs, end_ms: int) -> Iterator[tuple[list[tuple[int, WorkloadJob]], int]]:
+    """Yield the jobs before ``end_ms`` in blocks, each with the submission of the next one, or ``end_ms``.
+
+    Jobs of one instant are in one block: what is decided of them is decided together.
+    """
+    block: list[tuple[int, WorkloadJob]] = []
+    for one in jobs:
+        submit_ms = one[1].submit_ms
+        if submit_ms >= end_ms:
+            break
+        if len(block) >= JOBS_AT_ONCE and submit_ms > block[-1][1].submit_ms:
+            yield block, submit_ms
+            block = []
+        block.append(one)
+    if block:
+        yield block, end_ms
+
+
+class ClusterWorld:
+    """One cluster and its own users' jobs; `run` as that of `SimulatedWorld`.
+
+    ``now_ms``  the instant that is simulated
+    """
+
+    def __init__(self, settings: SiteSettings, reference_mips: int, jobs: NumberedJobs, recorder: Recorder) -> None:
+        """Begin at time zero with no job; ``jobs`` are taken as their time comes."""
+        self.now_ms = 0
+        self._site = settings.name
+        self._speeds = reference_mips, settings.speed_mips
+        self._jobs = jobs
+        self._recorder = recorder
+        self._run = make_run(settings)
+
+    def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
+        """Let time pass until nothing is left to happen, or past ``until_ms``; yields between blocks of jobs."""
+        run, at_end_ms = self._run, min(until_ms + 1, NEVER_MS)
+        reference_mips, speed_mips = self._speeds
+        for taken, next_ms in blocks(self._jobs, at_end_ms):
+            rows = [row_of(number, job, reference_mips, speed_mips) for number, job in taken]
+            for _, job in taken:
+                if job.site != self._site:
+                    raise UnknownName("site", str(job.site), [self._site])
+            self._recorder.read["local"] += len(rows)
+            run.advance(rows, next_ms)
+            self._record()
+            yield self.now_ms
+        run.advance([], at_end_ms)
+        self._record()
+        self.now_ms = max(self.now_ms, run.alarm_ms) if until_ms == NEVER_MS else until_ms
+        yield self.now_ms
+
+    def waits_for_ever(self) -> int:
+        """Count the jobs that nothing will start or end."""
+        return len(self._run.open_jobs())
+
+    def happened(self) -> dict[str, Any]:
+        """Return what else came about: nothing does."""
+        return {}
+
+    def finish(self) -> None:
+        """Record what is not over, and close the tables."""
+        self._record()
+        unfinished = self._run.open_jobs()
+        jobs = [job for job, _ in unfinished]
+        starts_ms = [start_ms for _, start_ms in unfinished]
+        states = [WAITING if start_ms < 0 else RUNNING for start_ms in starts_ms]
+        self._record_segments([pair for pair in unfinished if pair[1] >= 0], "horizon")
+        self._record_leases(jobs, states, Reason.HORIZON_REACHED, starts_ms, None)
+        self._recorder.finish({}, self.now_ms)
+
+    def _record(self) -> None:
+        run = self._run
+        self.now_ms = max(self.now_ms, run.now_ms)
+        count = len(run.decided_ms)
+        if count:
+            self._recorder.decisions.extend(
+                count,
+                {
+                    "seq": self._recorder.numbers(count),
+                    "time_ms": run.decided_ms,
+                    "lease_id": run.decided_job,
+                    "site": self._site,
+                    "outcome": Coded(run.decided_code, _OUTCOMES),
+                    "reason": Coded(run.decided_code, _REASONS),
+                    "rule": Coded(run.decided_code, _RULES),
+                    "planned_ms": run.decided_start_ms,
+                },
+            )
+        if run.closed_job:
+            self._record_closed()
+        run.clear()
+
+    def _record_closed(self) -> None:
+        run = self._run
+        states = [
+            REFUSED if code != ENDED else KILLED if job[JOB].actual_ms > job[JOB].requested_ms else COMPLETED
+            for job, code in zip(run.closed_job, run.closed_code, strict=True)
+        ]
+        ran = [i for i, state in enumerate(states) if state != REFUSED]
+        self._recorder.segments.extend(
+            len(ran),
+            {
+                "lease_id": [run.closed_job[i][NUMBER] for i in ran],
+                "site": self._site,
+                "kind": "run",
+                "start_ms": [run.closed_start_ms[i] for i in ran],
+                "end_ms": [run.closed_end_ms[i] for i in ran],
+                "vms": [run.closed_job[i][VMS] for i in ran],
+                "ended_by": Coded([states[i] for i in ran], _STATES),
+            },
+        )
+        names = list({Reason.COMPLETED, Reason.WALLTIME_REACHED, *_REFUSALS.values()})
+        place = {COMPLETED: names.index(Reason.COMPLETED), KILLED: names.index(Reason.WALLTIME_REACHED)}
+        refusals = {code: names.index(reason) for code, reason in _REFUSALS.items()}
+        reasons = [
+            refusals[code] if state == REFUSED else place[state]
+            for state, code in zip(states, run.closed_code, strict=True)
+        ]
+        self._record_leases(run.closed_job, states, Coded(reasons, names), run.closed_start_ms, run.closed_end_ms)
+
+    def _record_segments(self, unfinished: Sequence[tuple[ClusterJob, int]], ended_by: str) -> None:
+        self._recorder.segments.extend(
+            len(unfinished),
+            {
+                "lease_id": [job[NUMBER] for job, _ in unfinished],
+                "site": self._site,
+                "kind": "run",
+                "start_ms": [start_ms for _, start_ms in unfinished],
+                "end_ms": self.now_ms,
+                "vms": [job[VMS] for job, _ in unfinished],
+                "ended_by": ended_by,
+            },
+        )
+
+    def _record_leases(
+        self,
+        rows: Sequence[ClusterJob],
+        states: Sequence[int],
+        reasons: Coded | Reason,
+        starts_ms: Sequence[int],
+        ends_ms: Sequence[int] | None,
+    ) -> None:
+        jobs: list[WorkloadJob] = [row[JOB] for row in rows]
+        for state in states:
+            self._recorder.by_state[str(_STATES[state])] += 1
+        self._recorder.leases.extend(
+            len(rows),
+            {
+                "lease_id": [row[NUMBER] for row in rows],
+                "source": [job.source for job in jobs],
+                "source_id": [job.source_id for job in jobs],
+                "consumer": [f"{job.group}/{job.consumer}" if job.group else job.consumer for job in jobs],
+                "origin": "local",
+                "home": self._site,
+                "lease_type": LeaseType.NON_PREEMPTABLE.label,
+                "vms": [row[VMS] for row in rows],
+                "requested_ms": [job.requested_ms for job in jobs],
+                "actual_ms": [job.actual_ms for job in jobs],
+                "memory_mib": [job.memory_mib for job in jobs],
+                "submit_ms": [row[SUBMIT_MS] for row in rows],
+                "ready_ms": [row[READY_MS] for row in rows],
+                "deadline_ms": [-1 if job.deadline_ms is None else job.deadline_ms for job in jobs],
+                "site": self._site,
+                "state": Coded(states, _STATES),
+                "reason": str(reasons) if isinstance(reasons, Reason) else reasons,
+                "first_start_ms": starts_ms,
+                "end_ms": ends_ms,
+                "preemptions": 0,
+                "migrations": 0,
+                "overhead_vm_ms": 0,
+            },
+        )
+
+
+def run_baseline(scenario: Scenario, jobs: NumberedJobs, recorder: BaselineRecorder, until_ms: int) -> None:
+    """Run the own users' jobs of each cluster as if there were no guests, and write down when they start."""
+    sites = {one.name: one for one in site_settings(scenario)}
+    runs = {name: make_run(settings) for name, settings in sites.items()}
+    at_end_ms = min(until_ms + 1, NEVER_MS)
+    for taken, next_ms in blocks(jobs, at_end_ms):
+        rows: dict[str, list[ClusterJob]] = {name: [] for name in sites}
+        for number, job in taken:
+            if job.site is not None and job.site not in sites:
+                raise UnknownName("site", job.site, sites)
+            if job.site is not None:
+                speed_mips = sites[job.site].speed_mips
+                rows[job.site].append(row_of(number, job, scenario.reference_mips, speed_mips))
+        for name, run in runs.items():
+            run.advance(rows[name], next_ms)
+            recorder.take(run)
+    for run in runs.values():
+        run.advance([], at_end_ms)
+        recorder.take(run)
