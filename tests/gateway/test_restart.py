@@ -26,7 +26,7 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
 from leasehold.gateway.settings import SiteSettings
-from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, Effect, WakeAt
+from leasehold.model.effect import AlarmCalledOff, CoAllocationClosed, CoAllocationStarted, Effect, WakeAt
 from leasehold.model.event import CancelRequested, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
@@ -46,7 +46,7 @@ class Record:
         for lease in gateway.moved.values():
             self.leases[lease.id] = copy(lease)
         for effect in effects:
-            if not isinstance(effect, WakeAt | CoAllocationStarted | CoAllocationClosed):
+            if not isinstance(effect, WakeAt | AlarmCalledOff | CoAllocationStarted | CoAllocationClosed):
                 self.leases[effect.lease.id] = copy(effect.lease)
 
     def open(self) -> list[Lease]:

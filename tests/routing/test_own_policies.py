@@ -97,15 +97,15 @@ def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_ev
     policy = WaitForIdle(Random(0))
     just_come, patient = newcomer(request()), newcomer(request(since_ms=NOW_MS - 90 * HOUR_MS))
     shown = view(policy, 0, 15)
-    assert policy.select([just_come, patient], shown, NOW_MS) == [patient]
-    assert policy.select([just_come, patient], shown, NOW_MS + 1) == ()
-    assert policy.select([just_come, patient], shown, NOW_MS + MINUTE_MS) == [patient]
+    selection = policy.select([just_come, patient], shown, NOW_MS)
+    assert (selection.ripe, selection.again_ms) == ([patient], NOW_MS)
+    assert 0 < selection.rests_ms < MINUTE_MS
 
 
 def test_where_nobody_lends_nobody_is_asked_about() -> None:
     policy = WaitForIdle(Random(0))
     shown = RoutingView(BOTH, (), FixedSources(), policy.information, NOW_MS)
-    assert policy.select([newcomer(request(since_ms=0))], shown, NOW_MS) == []
+    assert policy.select([newcomer(request(since_ms=0))], shown, NOW_MS).ripe == []
 
 
 def test_a_suspended_guest_goes_on_at_home_only_and_a_migratable_one_anywhere() -> None:
@@ -115,7 +115,7 @@ def test_a_suspended_guest_goes_on_at_home_only_and_a_migratable_one_anywhere() 
     assert policy.resume(suspended, shown, NOW_MS) == Hold()
     movable = Waiting(request(LeaseType.MIGRATABLE), NOW_MS, MINUTE_MS, "busy", 3_000, 9_000)
     assert policy.resume(movable, shown, NOW_MS) == Dispatch("quiet")
-    assert policy.select([suspended, movable], shown, NOW_MS) == [movable]
+    assert policy.select([suspended, movable], shown, NOW_MS).ripe == [movable]
 
 
 def test_the_selective_refuse_who_would_most_likely_give_way_everywhere() -> None:
@@ -147,8 +147,8 @@ def test_late_binding_leaves_a_reserve_that_is_gone_after_two_hours() -> None:
     assert policy.route(request(), view(policy, 50, 49), NOW_MS) == Dispatch("quiet")
     assert policy.route(request(), view(policy, 49, 49), NOW_MS) == Hold()
     hours = [newcomer(request(since_ms=NOW_MS - n * HOUR_MS)) for n in (0, 1, 2)]
-    assert policy.select(hours, view(policy, 31, 29), NOW_MS) == hours[1:]
-    assert policy.select(hours, view(policy, 10, 9), NOW_MS) == hours[2:]
+    assert policy.select(hours, view(policy, 31, 29), NOW_MS).ripe == hours[1:]
+    assert policy.select(hours, view(policy, 10, 9), NOW_MS).ripe == hours[2:]
     np = request(LeaseType.NON_PREEMPTABLE)
     assert policy.route(np, view(policy, 10, 12), NOW_MS) == Dispatch("busy")
 

@@ -54,7 +54,10 @@ class GatewaySpec:
     ] = False
     tick_ms: Annotated[
         int,
-        Seconds("maximum interval at which the policy is asked again about requests that it holds", least_ms=1),
+        Seconds(
+            "interval at which the policy is asked again about requests that it holds, if it does not say when",
+            least_ms=1,
+        ),
     ] = 10_000
 
 

@@ -18,7 +18,7 @@ from leasehold.model.errors import UnknownName
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import NEVER, Outcome, Reason
-from leasehold.routing.policy import Dispatch, Hold, Refuse, Waiting
+from leasehold.routing.policy import Dispatch, Hold, Refuse, Selection, Waiting
 from leasehold.routing.view import RoutingView, SiteFacts
 
 _ONLY_ITS_OWN = frozenset({Reason.OUTSIDE_AGREED_HOURS, Reason.RESOURCE_IN_USE})
@@ -179,7 +179,7 @@ class Dispatcher:
         waits_for = Reason.ROOM_IN_USE if refusal is Reason.NO_ROOM_AT_READY_TIME else refusal
         self._pending.await_room(lease, waits_for, QUEUEING)
         if latest_ms:
-            self._pending.retry_at(max(latest_ms) + 1, now_ms)
+            self._pending.alarm.look_again(max(latest_ms) + 1, now_ms)
         return None
 
     def rebalance(self, now_ms: int) -> set[str]:
@@ -208,7 +208,7 @@ class Dispatcher:
         if len(looked_at) == MOST_LOOKED_AT:
             self._looked_at[name] = first + MOST_LOOKED_AT
         if first or name in self._looked_at:
-            self._pending.retry_at(now_ms + self._routing.tick_ms, now_ms)
+            self._pending.alarm.look_again(now_ms + self._routing.tick_ms, now_ms)
         return [one for one in looked_at if one.vms <= most_vms and one.earliest_ms <= now_ms]
 
     def _where_it_starts_now(self, lease: Lease, now_ms: int) -> Guests | None:
@@ -285,7 +285,7 @@ class Dispatcher:
             self._pending.queues.block(key, block)
         again_ms = self._quotas.again_ms(block, now_ms)
         if again_ms is not None:
-            self._pending.retry_at(again_ms, now_ms)
+            self._pending.alarm.look_again(again_ms, now_ms)
 
     # Peers
 
@@ -348,6 +348,10 @@ class Dispatcher:
         information = self._routing.policy.information
         return RoutingView(self._registry.federation, sites, self._knowledge, information, now_ms)
 
+    def look_at_each(self, times: range) -> None:
+        """Learn what the policy would have, had it been shown all sites that lend at each of these times."""
+        self._knowledge.look_at_each(self._registry.open(self._registry.federation.sites), times)
+
     def _dispatch(self, lease: Lease, verdict: Dispatch, now_ms: int) -> Reason | None:
         """Send a request to a site; returns why the site refused it, None if it did not."""
         name, rule = verdict.site, verdict.rule or self._routing.policy.name
@@ -381,10 +385,15 @@ class Dispatcher:
         self._changes.effects.append(OfferLease(lease, wait))
 
 
+LONGEST_SLEEP_MS = 43_200_000
+"""What is pending is looked at twice a day, whatever the policy says."""
+
+
 class RetryLoop:
     """Routes what is pending: new requests, heads of consumer queues, and those that the policy picks to be retried.
 
-    It also asks the policy about guests in the pool of suspended ones.
+    It also asks the policy about guests in the pool of suspended ones. Where the policy says until when nothing can
+    change by itself, it is not asked before that, unless something happens.
     """
 
     def __init__(
@@ -400,12 +409,27 @@ class RetryLoop:
     ) -> None:
         """Begin."""
         self._registry = registry
+        self._looks_again_ms = self._rests_ms = 0
+        self._again_ms: int | None = None
+        self._is_looking = False
         self._pending = pending
         self._pool = pool
         self._dispatcher = dispatcher
         self._relocator = relocator
         self._quotas = quotas
         self._routing = routing
+
+    def wake(self, now_ms: int) -> None:
+        """Begin an instant: catch up with the looks that were left out, and see whether a tick is due."""
+        alarm = self._pending.alarm
+        left_out = alarm.wake(now_ms)
+        if left_out and self._is_looking:
+            looks = range(alarm.tick_from(self._looks_again_ms, left_out.start), left_out.stop, self._look_every_ms())
+            if looks:
+                self._dispatcher.look_at_each(looks)
+                self._looks_again_ms = looks[-1] + self._rests_ms
+        if alarm.rings(now_ms):
+            self._pending.dirty = True
 
     @property
     def has_work(self) -> bool:
@@ -420,6 +444,7 @@ class RetryLoop:
         pending = self._pending
         arrivals, pending.arrivals = pending.arrivals, {}
         pending.dirty = False
+        self._again_ms = None
         if pending.queues.key_of:
             pending.queues.route_heads(
                 lambda lease: self._dispatcher.route(lease, now_ms),
@@ -429,30 +454,73 @@ class RetryLoop:
             self._retry(now_ms)
         for lease in arrivals.values():
             self._dispatcher.route(lease, now_ms)
+        if self._again_ms is not None and self._only_policy_decides(arrivals):
+            self._sleep(self._again_ms, now_ms)
+
+    def _only_policy_decides(self, arrivals: Iterable[int]) -> bool:
+        """Whether all that is pending, if anything, was there when the policy was asked, and waits for nothing else."""
+        pending = self._pending
+        if not (pending.held or self._pool.leases) or pending.awaits_room or pending.queues.key_of:
+            return False
+        return not any(lease_id in pending.held for lease_id in arrivals)
 
     def _retry(self, now_ms: int) -> None:
-        """Retry the candidates of the policy; all are asked about again when the alarm rings."""
-        for one in self._candidates(now_ms):
+        """Retry what awaits room and what the policy picks; all are looked at again when the alarm rings."""
+        pending = self._pending
+        waits = pending.awaits_room
+        for_room = [lease for lease in pending.held.values() if lease.id in waits] if waits else []
+        picked = self._picked(now_ms)
+        for lease in for_room:
+            if lease.id in pending.held:
+                self._dispatcher.route(lease, now_ms)
+        for one in picked:
             if one.home:
                 self._ask_to_resume(one, now_ms)
-            elif one.request.id in self._pending.held:
-                self._dispatcher.route(self._pending.held[one.request.id], now_ms)
-        if self._pending.held or self._pool.leases:
-            self._pending.retry_at(now_ms + self._routing.tick_ms, now_ms)
+            elif one.request.id in pending.held:
+                self._dispatcher.route(pending.held[one.request.id], now_ms)
+        if pending.held or self._pool.leases:
+            pending.alarm.look_again(now_ms + self._routing.tick_ms, now_ms)
 
-    def _candidates(self, now_ms: int) -> Sequence[Waiting]:
-        """List what is to be retried now: what awaits room, then what the policy picks, suspended guests first."""
+    def _picked(self, now_ms: int) -> Sequence[Waiting]:
+        """Ask the policy what is to be decided on now, suspended guests first, unless it wants to rest."""
         pending = self._pending
-        for_room, held = list[Waiting](), list[Waiting]()
-        for lease in pending.held.values():
-            (for_room if lease.id in pending.awaits_room else held).append(pending.describe(lease))
+        if now_ms < self._looks_again_ms:
+            self._again_ms = self._looks_again_ms
+            return ()
+        held = [pending.describe(lease) for lease in pending.held.values() if lease.id not in pending.awaits_room]
         if self._pool.leases:
             held = [*self._relocator.candidates(now_ms), *held]
+        self._is_looking = bool(held)
         if not held:
-            return for_room
+            self._again_ms = now_ms + LONGEST_SLEEP_MS
+            return ()
         sites = self._registry.open(self._registry.federation.sites)
-        picked = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
-        return [*for_room, *picked] if for_room else picked
+        selection = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
+        if not isinstance(selection, Selection):
+            self._again_ms = None
+            return selection
+        self._again_ms = min(selection.again_ms, now_ms + LONGEST_SLEEP_MS)
+        self._rests_ms = selection.rests_ms
+        self._looks_again_ms = now_ms + selection.rests_ms
+        return selection.ripe
+
+    def _sleep(self, again_ms: int, now_ms: int) -> None:
+        """Leave out the ticks before the first look that can change something, or before a guest is urgent."""
+        alarm = self._pending.alarm
+        if alarm.next_ms is None:
+            return
+        until_ms = first_ms = alarm.tick_from(self._looks_again_ms, alarm.next_ms)
+        if again_ms > first_ms:
+            until_ms += self._look_every_ms() * -(-(again_ms - first_ms) // self._look_every_ms())
+        by_itself_ms = self._pool.changes_ms(now_ms)
+        if by_itself_ms is not None:
+            until_ms = min(until_ms, alarm.tick_from(by_itself_ms, alarm.next_ms))
+        alarm.sleep(until_ms)
+
+    def _look_every_ms(self) -> int:
+        """How far apart looks are while nothing happens: at ticks, and not while the policy rests."""
+        tick_ms = self._routing.tick_ms
+        return tick_ms * max(1, -(-self._rests_ms // tick_ms))
 
     def _ask_to_resume(self, saved: Waiting, now_ms: int) -> None:
         """Ask the policy whether a suspended guest resumes, here or at another site, and let it."""
@@ -462,6 +530,8 @@ class RetryLoop:
         sites = [federation[lease.site], *(federation[guests.allocations.name] for guests in others)]
         verdict = self._routing.policy.resume(saved, self._dispatcher.view(sites, now_ms), now_ms)
         if not isinstance(verdict, Dispatch):
+            if isinstance(verdict, Hold) and verdict.until_ms is not None:
+                self._pending.alarm.look_again(verdict.until_ms, now_ms)
             return
         rule = verdict.rule or self._routing.policy.name
         if verdict.site == lease.site:

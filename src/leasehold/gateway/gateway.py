@@ -7,13 +7,14 @@ effects that it returns; it reads no clock and never waits.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
+from leasehold.gateway.alarm import GATEWAY
 from leasehold.gateway.coallocation.co_allocator import CoAllocator
 from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
 from leasehold.gateway.coallocation.planner import LOOKS_EACH_INSTANT, Planner, WorkBudget
 from leasehold.gateway.dispatcher import Dispatcher, RetryLoop
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.peering import PEERS, Peering
-from leasehold.gateway.pending import DRAINED, GATEWAY, SILENT, PendingQueue
+from leasehold.gateway.pending import DRAINED, SILENT, PendingQueue
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.relocation import Relocator, SuspendedPool
 from leasehold.gateway.replanning import change_outages
@@ -123,6 +124,7 @@ class Gateway:
             quotas=quotas,
             routing=routing,
         )
+        self._may_sleep = not routing.use_free_room and see_through is None
         planner = Planner(registry, quotas, reference_mips, WorkBudget(most_looks))
         claims = ComponentClaims(registry, quotas, knowledge, changes)
         components = ComponentLeases(table, changes)
@@ -138,6 +140,7 @@ class Gateway:
         touched = self.registry.touched
         changes.moved.clear()
         coallocations.moved.clear()
+        self._retries.wake(now_ms)
         # 1. What happened, before anything is decided.
         for event in events:
             self._note(event, now_ms)
@@ -170,6 +173,7 @@ class Gateway:
                 self._set_alarm(self.sites[name], now_ms)
         if coallocations.open:
             coallocations.settle(now_ms)
+        pending.alarm.set(now_ms, may_sleep=self._may_sleep and not coallocations.open)
         # 6. Leases that have ended are forgotten.
         touched.clear()
         effects = changes.take_effects()
@@ -531,8 +535,7 @@ class Gateway:
 
     def _note_tick(self, event: Tick, now_ms: int) -> None:
         if event.site == GATEWAY:
-            self.pending.alarm_rang(now_ms)
-            return
+            return  # every instant sees by itself whether a tick of the gateway is due
         due_ms = self.sites[event.site].wake_ms
         if due_ms is not None and due_ms <= now_ms:
             self.registry.touch(event.site)

@@ -11,7 +11,7 @@ from leasehold.model.request import Request
 from leasehold.routing.demand import NO_AGE, DemandOutlook, LocalDemand
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator, RunTimes
 from leasehold.routing.moments import StreamMoments, together
-from leasehold.routing.view import SiteHistory, SiteLive
+from leasehold.routing.view import SiteFacts, SiteHistory, SiteLive
 
 Streams = Callable[[int], Sequence[StreamMoments]]
 """Gives streams as they are known at a time (ms)."""
@@ -87,6 +87,13 @@ class Knowledge:
     def preempted(self, site_name: str) -> None:
         """A lease was preempted at this site."""
         self._histories[site_name].preempted_leases += 1
+
+    def look_at_each(self, sites: Iterable[SiteFacts], times: range) -> None:
+        """Learn of local demand as if `outlook` had been asked for at each of these times; at none since the last."""
+        for site in sites:
+            own = self._registry.own.get(site.name)
+            if own is not None and own.allocations.demand is not None:
+                own.allocations.demand.look_at_each(times)
 
     # What outlives a restart
 

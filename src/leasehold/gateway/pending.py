@@ -5,19 +5,17 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
+from leasehold.gateway.alarm import GATEWAY, Alarm
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.quotas import AGREEMENT, QueueKey, QuotaBlock, QuotaEnforcer
 from leasehold.gateway.settings import Routing
 from leasehold.gateway.state import InstantChanges
 from leasehold.model.agreement import Breach
-from leasehold.model.effect import Decision, LeaseClosed, WakeAt
+from leasehold.model.effect import Decision, LeaseClosed
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.routing.policy import Hold, Waiting, newcomer
-
-GATEWAY = ""
-"""Where a decision is taken that is about no site, and an alarm that is not a site's."""
 
 DRAINED = "drained"
 SILENT = "silent"
@@ -127,6 +125,7 @@ class PendingQueue:
     ``queues``         for what agreements give their consumer
     ``refused_by``     the sites and peers that have refused a request, and why
     ``dirty``          something happened that the routing policy may want to see
+    ``alarm``          when all of them are looked at again though nothing happened
     """
 
     def __init__(self, routing: Routing, quotas: QuotaEnforcer, knowledge: Knowledge, changes: InstantChanges) -> None:
@@ -144,7 +143,7 @@ class PendingQueue:
         self._changes = changes
         self._explained: dict[int, tuple[Reason, str]] = {}
         self._descriptions: dict[int, Waiting] = {}
-        self._wake_ms: int | None = None
+        self.alarm = Alarm(routing.tick_ms, changes)
 
     # What comes and goes
 
@@ -206,21 +205,6 @@ class PendingQueue:
             known = self._descriptions[lease.id] = newcomer(lease.request)
         return known
 
-    # Alarms
-
-    def retry_at(self, again_ms: int, now_ms: int) -> None:
-        """Set an alarm for all pending requests."""
-        again_ms = max(again_ms, now_ms + 1)
-        if self._wake_ms is None or again_ms < self._wake_ms:
-            self._wake_ms = again_ms
-            self._changes.effects.append(WakeAt(GATEWAY, again_ms))
-
-    def alarm_rang(self, now_ms: int) -> None:
-        """Ask the routing policy again if the time of the alarm has come; an alarm that was replaced is ignored."""
-        if self._wake_ms is not None and self._wake_ms <= now_ms:
-            self._wake_ms = None
-            self.dirty = True
-
     # What can become of a request that is routed, and stays
 
     def enqueue(self, lease: Lease, key: QueueKey, reason: Reason, breach: Breach | None) -> None:
@@ -262,7 +246,7 @@ class PendingQueue:
             rule, reason = self._routing.policy.name, Reason.HELD_AT_GATEWAY
             self._changes.effects.append(Decision(lease, GATEWAY, Outcome.HOLD, reason, rule, verdict.until_ms))
         again_ms = now_ms + self._routing.tick_ms
-        self.retry_at(again_ms if verdict.until_ms is None else min(again_ms, verdict.until_ms), now_ms)
+        self.alarm.look_again(again_ms if verdict.until_ms is None else min(again_ms, verdict.until_ms), now_ms)
 
     def hold_unschedulable(self, lease: Lease) -> None:
         """Keep a request that only sites could take which take no guests now, until one of them does."""

@@ -52,6 +52,12 @@ class SuspendedPool:
             del self.leases[lease.id]
         return urgent
 
+    def changes_ms(self, now_ms: int) -> int | None:
+        """When the next of them may resume, or is urgent, if nothing happens; None without any."""
+        times_ms = [_urgent_from_ms(lease) for lease in self.leases.values()]
+        times_ms += [lease.earliest_ms for lease in self.leases.values() if lease.earliest_ms > now_ms]
+        return min(times_ms, default=None)
+
 
 class Relocator:
     """Puts guests into the pool of suspended ones, resumes them, and moves displaced ones to other sites."""

@@ -94,6 +94,13 @@ class WakeAt:
 
 
 @dataclass(slots=True)
+class AlarmCalledOff:
+    """No longer send the gateway the Tick that it wanted at this time; one that comes nevertheless does no harm."""
+
+    at_ms: int
+
+
+@dataclass(slots=True)
 class Preemption:
     """A preemption: the beneficiary, the cost, and the alternatives considered.
 
@@ -186,6 +193,7 @@ Effect = (
     | RecallLease
     | LeaseClosed
     | WakeAt
+    | AlarmCalledOff
     | Decision
     | Used
     | PenaltyImposed

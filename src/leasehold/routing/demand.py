@@ -32,7 +32,9 @@ EVERY_AGE = len(AGES_MS) + 1
 NO_AGE = len(AGES_MS)
 """The class of a site where no local lease has started yet."""
 
-WEEK_MS = 7 * 86_400_000
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+_ROUNDING = 1e-9
 FIRST_SCALE_MS = 300_000
 """The prior for how long local leases hold their VMs, while few have ended."""
 FIRST_SCALE_WEIGHT = 3
@@ -101,6 +103,10 @@ class DemandOutlook:
         if known is None:
             known = self._tails[index] = self._table.tail(index, self._age)
         return known
+
+    def steady_until_ms(self) -> int:
+        """Say until when at least what was asked here stays so, if no local lease starts or ends."""
+        return self._table.steady_until_ms(self._tails, self._age)
 
 
 class LocalDemand:
@@ -189,6 +195,12 @@ class LocalDemand:
             needed = self._needed(now_ms)
             if len(self._starts_ms) > 2 * needed + _FEW_STARTS:
                 self._forget(len(self._starts_ms) - needed)
+
+    def look_at_each(self, times: range) -> None:
+        """Let time pass as if an outlook had been asked for at each of these times: only then probes are made."""
+        while self._due_ms <= times[-1]:
+            self.settle(times[max(0, -(-(self._due_ms - times.start) // times.step))])
+        self._seen_ms = times[-1]
 
     def outlook(self, now_ms: int) -> DemandOutlook:
         """Say what is to be expected now."""
@@ -288,6 +300,32 @@ class LocalDemand:
             counts.tail = self._believe(counts, pooled)
             counts.seen_by = 1.05 * pooled.weight + 1
         return counts.tail
+
+    def steady_until_ms(self, indexes: Iterable[int], age: int) -> int:
+        """Say until when at least `tail` gives the same for these horizons and this age, if only time passes.
+
+        It changes with the age, when as many probes have ended as are counted at once, and when all is scaled down.
+        """
+        until_ms = min(self._weight_at_ms + WEEK_MS, self._seen_ms + DAY_MS)
+        if self._last_start_ms is not None and age < NO_AGE:
+            until_ms = min(until_ms, self._last_start_ms + AGES_MS[age])
+        if self._is_rescaled:
+            until_ms = min(until_ms, self._due_ms)
+        most_weight = math.exp((until_ms - self._weight_at_ms) / WEEK_MS)
+        watched = self._watched
+        for index in {min(max(index, watched[0]), watched[-1]) for index in indexes}:
+            seen_by, seen = self._counts[index][age].seen_by, self._counts[index][EVERY_AGE].weight
+            probes = max(1, math.floor((seen_by - seen) / most_weight - _ROUNDING) + 1)
+            until_ms = min(until_ms, max(self._due_ms, self._ends_ms(index, probes)))
+        return until_ms
+
+    def _ends_ms(self, index: int, number: int) -> int:
+        """Say when the horizon of this probe is over, counted from 1: one that was made, or will be."""
+        made = self._probes[index]
+        if number <= len(made):
+            return made[number - 1][0] + HORIZONS_MS[index]
+        apart_ms = max(HORIZONS_MS[index] // PROBES_PER_HORIZON, self._apart_ms)
+        return self._next_ms[index] + (number - len(made) - 1) * apart_ms + HORIZONS_MS[index]
 
     def _believe(self, counts: "_Counts", pooled: "_Counts") -> Tail:
         of_all, weight = pooled.weight + 1, counts.weight + POOLED_PROBES

@@ -33,6 +33,7 @@ __all__ = [
     "Refuse",
     "RoutingPolicy",
     "RoutingView",
+    "Selection",
     "SiteFacts",
     "SiteHistory",
     "SiteLive",
@@ -56,8 +57,8 @@ class Dispatch:
 class Hold:
     """Keep the request in the gateway's own queue.
 
-    The policy is asked again at ``until_ms`` and at every event and tick of the gateway before that;
-    None leaves it to the events and ticks.
+    The policy is asked again at ``until_ms``, and before that when its `RoutingPolicy.select` picks the request;
+    None leaves it to that.
     """
 
     until_ms: int | None = None
@@ -71,6 +72,9 @@ class Refuse:
 
 
 Verdict = Dispatch | Hold | Refuse
+
+NEVER_MS = 1 << 62
+"""Later than any time."""
 
 
 @dataclass(slots=True)
@@ -90,6 +94,24 @@ class Waiting:
     home: str = ""
     resume_ms: int = 0
     move_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which waiting requests are worth deciding on now, and until when the others need not be looked at.
+
+    The gateway asks again when something happens: a lease came, started, ended or gave way, or a site's state changed.
+    If nothing does, it asks again at the first tick at ``again_ms`` or later, and what waits costs nothing until then.
+
+    ``ripe``      to be decided on now, in this order
+    ``again_ms``  the first time at which the selection could be another one although nothing happened; not after now
+                  if one that is ripe could be decided otherwise at the next look
+    ``rests_ms``  for so long the gateway does not ask again, whatever happens
+    """
+
+    ripe: Sequence[Waiting]
+    again_ms: int
+    rests_ms: int = 0
 
 
 def newcomer(request: Request) -> Waiting:
@@ -127,11 +149,17 @@ class RoutingPolicy(ABC):
         ``view.sites`` holds at least one site, and each of them is wide enough for the request.
         """
 
-    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
+    def select(
+        self,
+        waiting: Sequence[Waiting],
+        view: RoutingView,  # noqa: ARG002
+        now_ms: int,  # noqa: ARG002
+    ) -> Sequence[Waiting] | Selection:
         """Return the waiting requests worth deciding on now, in that order.
 
-        Asked at every event and tick, about all of them at once: a policy that holds many can say at a
-        glance that nothing has changed for most. ``view`` shows all sites that lend.
+        Asked about all of them at once: a policy that holds many can say at a glance that nothing has changed for
+        most. ``view`` shows all sites that lend. A policy that also knows until when nothing changes by itself returns
+        a `Selection` and is woken then; one that returns the requests alone is asked at every event and every tick.
         """
         return waiting
 

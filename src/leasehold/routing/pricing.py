@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook
-from leasehold.routing.policy import Waiting
+from leasehold.routing.policy import NEVER_MS, Waiting
 from leasehold.routing.view import EarliestStart, RoutingView, SiteFacts
 
 ANYBODY, THESE = 0.7, 0.3
@@ -108,6 +108,10 @@ class PricedOffers:
             prices = (room.price(vms, room.wall_ms(short_ms)) for room in self._for(waiting))
             known = self._least[key] = min(prices, default=math.inf)
         return known
+
+    def steady_until_ms(self) -> int:
+        """Say until when at least these prices stay, if nothing happens at the sites."""
+        return min((room.outlook.steady_until_ms() for room in self.rooms.values()), default=NEVER_MS)
 
     def _for(self, waiting: Waiting) -> Iterable[PricedRoom]:
         if can_move(waiting):

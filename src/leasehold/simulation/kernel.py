@@ -15,6 +15,7 @@ from typing import Any, Protocol, get_args
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.effect import (
+    AlarmCalledOff,
     CoAllocationClosed,
     Decision,
     Effect,
@@ -111,6 +112,7 @@ class SimulatedWorld:
         self._coallocation_ids = count(1)
         self._split: dict[int, WorkloadJob] = {}
         self._kills: dict[int, LeaseEnded] = {}
+        self._called_off: set[int] = set()
         own: dict[type, Handler] = {
             PartLeased: self._take_in_part,
             CoAllocationClosed: self._close_coallocation,
@@ -120,6 +122,7 @@ class SimulatedWorld:
             SuspendLease: self._suspend,
             LeaseClosed: self._close,
             WakeAt: self._wake,
+            AlarmCalledOff: self._call_off,
         }
         if sources:
             own[Decision] = self._decided
@@ -131,6 +134,9 @@ class SimulatedWorld:
         queue, jobs = self._event_queue, self._jobs
         number, job = next(jobs, NO_JOB)
         while job is not None or queue or (self._sources and self.gateway.leases):
+            if self._called_off and queue and self._is_called_off(*queue[0]):
+                self._called_off.remove(heappop(queue)[0])
+                continue
             now_ms = queue[0][0] if queue else NEVER_MS
             if job is not None and job.submit_ms < now_ms:
                 now_ms = job.submit_ms
@@ -140,6 +146,7 @@ class SimulatedWorld:
             if now_ms > until_ms or now_ms == NEVER_MS:
                 return
             self.now_ms = now_ms
+            self._called_off.discard(now_ms)
             events: list[Event] = []
             while queue and queue[0][0] == now_ms:
                 events.append(heappop(queue)[2])
@@ -246,4 +253,14 @@ class SimulatedWorld:
         self._split.pop(effect.coallocation.id, None)
 
     def _wake(self, effect: WakeAt, now_ms: int) -> None:
-        self._at(max(effect.at_ms, now_ms + 1), Tick(effect.site))
+        at_ms = max(effect.at_ms, now_ms + 1)
+        if not effect.site and at_ms in self._called_off:
+            self._called_off.remove(at_ms)  # it is still in the queue
+        else:
+            self._at(at_ms, Tick(effect.site))
+
+    def _call_off(self, effect: AlarmCalledOff, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        self._called_off.add(effect.at_ms)
+
+    def _is_called_off(self, at_ms: int, _sequence: int, event: Event) -> bool:
+        return at_ms in self._called_off and type(event) is Tick and not event.site

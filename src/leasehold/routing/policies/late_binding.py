@@ -1,10 +1,21 @@
 """Best effort waits until more than enough is free."""
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 from leasehold.model.request import Request
-from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView, Verdict, Waiting
+from leasehold.routing.policy import (
+    NEVER_MS,
+    Dispatch,
+    Hold,
+    Information,
+    RoutingPolicy,
+    RoutingView,
+    Selection,
+    Verdict,
+    Waiting,
+)
 
 RESERVE = 0.4
 """Part of a site that best-effort work leaves free for the site's own users."""
@@ -32,15 +43,17 @@ class LateBinding(RoutingPolicy):
             return Dispatch(chosen)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
-    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
-        """Return those that leave enough free at some site."""
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Selection:
+        """Return those that leave enough free at some site, or else when the first of them will."""
         sites = [(_left(site.name, site.slots, 0, view), site.slots) for site in view.sites]
-
-        def fits(one: Waiting) -> bool:
+        ripe, again_ms = list[Waiting](), NEVER_MS
+        for one in waiting:
             most = max((left - one.request.vms / slots for left, slots in sites), default=-1.0)
-            return most >= _reserve(one.since_ms, now_ms)
-
-        return [one for one in waiting if fits(one)]
+            if most >= _reserve(one.since_ms, now_ms):
+                ripe.append(one)
+            else:
+                again_ms = min(again_ms, _reserves_from_ms(one.since_ms, most))
+        return Selection(ripe, now_ms if ripe else again_ms)
 
 
 def _left(name: str, slots: int, vms: int, view: RoutingView) -> float:
@@ -54,3 +67,10 @@ def _reserve(since_ms: int, now_ms: int) -> float:
     if now_ms < since_ms:
         return 1.0
     return RESERVE * max(0.0, 1 - (now_ms - since_ms) / GONE_AFTER_MS)
+
+
+def _reserves_from_ms(since_ms: int, most: float) -> int:
+    """Say from when on, or just before that, `_reserve` is at most this; it never is below 0."""
+    if most < 0:
+        return NEVER_MS
+    return since_ms + max(0, math.floor((1 - most / RESERVE) * GONE_AFTER_MS) - 1)

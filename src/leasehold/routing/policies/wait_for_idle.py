@@ -1,5 +1,6 @@
 """Best effort waits for quiet time."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -7,11 +8,13 @@ from typing import Any, ClassVar
 
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import (
+    NEVER_MS,
     Dispatch,
     Hold,
     Information,
     RoutingPolicy,
     RoutingView,
+    Selection,
     Verdict,
     Waiting,
     newcomer,
@@ -61,7 +64,6 @@ class WaitForIdle(RoutingPolicy):
         """Begin with the usual parameters, or others; a policy that extends this one may have more."""
         super().__init__(random)
         self.patience = patience or self.parameters()
-        self._looks_again_ms = 0
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Send requests that cannot wait, and start those that need not."""
@@ -82,13 +84,29 @@ class WaitForIdle(RoutingPolicy):
                 return Dispatch(room.site.name)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
-    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
-        """Return those that accept a price offered somewhere; none if all were examined just now."""
-        if now_ms < self._looks_again_ms:
-            return ()
-        offers = PricedOffers(view.sites, view)
-        self._looks_again_ms = now_ms + round(offers.scale_ms / LOOKS_PER_SCALE)
-        return [one for one in waiting if offers.least(one) <= self.limit(one, offers, now_ms)]
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Selection:
+        """Return those that accept a price offered somewhere, or else when the first of them will.
+
+        Prices stay as they are until a site's state changes or more was learnt there; what a request accepts rises
+        with its wait. So the time at which it accepts the present price is known.
+        """
+        offers, ripe, again_ms = PricedOffers(view.sites, view), list[Waiting](), NEVER_MS
+        for one in waiting:
+            price, limit = offers.least(one), self.limit(one, offers, now_ms)
+            if price <= limit:
+                ripe.append(one)
+            elif not ripe:
+                again_ms = min(again_ms, self.accepts_from_ms(one, price, offers))
+        again_ms = now_ms if ripe else min(again_ms, offers.steady_until_ms())
+        return Selection(ripe, again_ms, rests_ms=round(offers.scale_ms / LOOKS_PER_SCALE))
+
+    def accepts_from_ms(self, waiting: Waiting, price: float, offers: PricedOffers) -> int:
+        """Say from when on, or just before that, `limit` is at least this price."""
+        accepted, doubled_after = self.accepted(waiting, offers)
+        if math.isinf(price) or accepted <= 0:
+            return NEVER_MS
+        waits_ms = (price / accepted - 1) * doubled_after * offers.scale_ms
+        return waiting.since_ms + max(0, math.floor(waits_ms) - 1)
 
     def horizon(self, request: Request) -> float:
         """Say how far ahead the price of a request looks."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from leasehold.model.effect import (
+    AlarmCalledOff,
     CoAllocationClosed,
     CoAllocationStarted,
     Decision,
@@ -78,7 +79,7 @@ class EffectRecorder:
         self._record_news(events, effects, moved, now_ms)
         touched = dict(moved)
         for effect in effects:
-            if not isinstance(effect, WakeAt | CoAllocationStarted | CoAllocationClosed):
+            if not isinstance(effect, WakeAt | AlarmCalledOff | CoAllocationStarted | CoAllocationClosed):
                 touched[effect.lease.id] = effect.lease
             self._record(effect, now_ms)
         for lease in touched.values():
@@ -146,6 +147,8 @@ class EffectRecorder:
                 self._coallocations.leased(effect, now_ms)
             case WakeAt(site, at_ms):
                 self._timers.add(max(at_ms, now_ms + 1), Tick(site))
+            case AlarmCalledOff(at_ms):
+                self._timers.call_off_tick(at_ms)
             case StopLease() | CoAllocationStarted() | CoAllocationClosed():
                 pass  # every lease that is stopped is closed too, and co-allocations are written as they are
 

@@ -37,6 +37,8 @@ class JobsDue:
     """The time has come for which the job scheduler asked."""
 
 
+_OF_THE_GATEWAY = Tick()
+
 Timer = Tick | LeaseEndDue | StartOverdue | AgreementsEnd | JobsDue
 
 
@@ -50,11 +52,27 @@ class TimerQueue:
         self.start_within_ms = start_within_ms
         self._heap: list[tuple[int, int, Timer]] = []
         self._sequence = 0
+        self._called_off: set[int] = set()
 
     def add(self, at_ms: int, timer: Timer) -> None:
         """Set a timer."""
+        if timer == _OF_THE_GATEWAY and at_ms in self._called_off:
+            self._called_off.remove(at_ms)  # it is still there
+            return
         self._sequence += 1
         heappush(self._heap, (at_ms, self._sequence, timer))
+
+    def call_off_tick(self, at_ms: int) -> None:
+        """Drop a tick of the gateway that it no longer wants at this time."""
+        self._called_off.add(at_ms)
+
+    def _drop_called_off(self) -> None:
+        while self._called_off and self._heap:
+            at_ms, _, timer = self._heap[0]
+            if at_ms not in self._called_off or timer != _OF_THE_GATEWAY:
+                return
+            self._called_off.remove(at_ms)
+            heappop(self._heap)
 
     def schedule_end(self, lease: Lease, now_ms: int) -> None:
         """Set the timer for the end of a lease that holds machines."""
@@ -68,12 +86,14 @@ class TimerQueue:
 
     def next_ms(self) -> int | None:
         """When the next timer is due; None without any."""
+        self._drop_called_off()
         return self._heap[0][0] if self._heap else None
 
     def instants(self, until_ms: int) -> Iterator[tuple[int, list[Timer]]]:
         """Take out what is due until then, an instant at a time: an instant may set timers that are due too."""
-        while self._heap and self._heap[0][0] <= until_ms:
-            at_ms = self._heap[0][0]
+        while (next_ms := self.next_ms()) is not None and next_ms <= until_ms:
+            at_ms = next_ms
+            self._called_off.discard(at_ms)
             due: list[Timer] = []
             while self._heap and self._heap[0][0] == at_ms:
                 due.append(heappop(self._heap)[2])
