@@ -91,6 +91,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         ],
         "together": TOGETHER.reference(),
         "failures": events.FAILURES.reference(),
+        "starts": events.STARTS.reference(),
         "users": events.USERS.reference(),
         "timeline": events.TIMELINE.reference(),
         "kinds": events.kinds_reference(),

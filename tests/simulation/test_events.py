@@ -116,6 +116,34 @@ class TestSites:
         assert sorted(column(run, "first_start_ms")) == [0, 500_000]
 
 
+class TestStarts:
+    def cluster(self, name: str = "a", **starts: Any) -> Plain:
+        return {"name": name, "slots": 4, "starts": starts}
+
+    def test_a_lease_has_all_its_time_from_when_its_machines_are_there(self, world: World) -> None:
+        run = world.run([(0, 100, 4, 100)], cluster=[self.cluster(mean_s=30, least_s=29)])
+        start_ms, end_ms = column(run, "first_start_ms")[0], column(run, "end_ms")[0]
+        assert 29_000 <= start_ms < 45_000
+        assert end_ms - start_ms == 100_000
+        kinds = tables(run)["segments"].sort("start_ms").select("kind", "start_ms", "ended_by").rows()
+        assert kinds == [("start", 0, "phase"), ("run", start_ms, "completed")]
+
+    def test_machines_that_are_later_than_the_lease_was_to_last_delay_who_waits_for_the_room(
+        self, world: World
+    ) -> None:
+        run = world.run([(0, 10, 4, 10), (5, 10, 4, 10)], cluster=[self.cluster(mean_s=60, least_s=59)])
+        assert column(run, "state") == ["completed", "completed"]
+        assert run.manifest["events"]["late-start"] > 0
+        assert "delayed-by-slow-start" in tables(run)["decisions"]["reason"].to_list()
+
+    def test_a_guest_whose_machines_do_not_start_is_tried_elsewhere_and_a_local_job_fails(self, world: World) -> None:
+        clusters = [self.cluster(mean_s=10, fail_share=1), {"name": "b", "slots": 4}]
+        run = world.run([(0, 100, 1, 100)], [(50, 100, 4, 100)], cluster=clusters)
+        assert column(run, "state") == ["failed", "completed"]
+        assert column(run, "reason") == ["never-started", "completed"]
+        assert column(run, "site") == ["a", "b"]
+
+
 class TestUsers:
     def test_a_job_is_cancelled_while_it_waits_and_another_while_it_runs(self, world: World) -> None:
         timeline = [{"at_s": at_s, "kind": "cancel", "stream": "own", "job": job} for at_s, job in ((50, 2), (80, "1"))]
@@ -221,6 +249,24 @@ class TestAgreements:
 
 
 @pytest.mark.parametrize(
+    "keys",
+    [
+        {"timeline": [{"at_s": 50, "kind": "cancel", "stream": "own", "job": 1}]},
+        {"cluster": [{"name": "a", "slots": 4, "failures": {"mtbf_s": 100, "mttr_s": 10}}]},
+        {"cluster": [{"name": "a", "slots": 4, "starts": {"mean_s": 20}}]},
+        {"users": {"cancel_share": 1}},
+    ],
+)
+def test_own_users_alone_meet_the_same_events_whether_promises_are_checked_or_not(world: World, keys: Plain) -> None:
+    scenario = world.values([(10 * n, 100, 1, 100) for n in range(20)], []) | keys
+    scenario["stream"][0] |= {"users": scenario.pop("users")} if "users" in scenario else {}
+    checked = world.run(**scenario)
+    unchecked = run_scenario(scenario_from_dict(scenario), world.folder / "unchecked")
+    assert tables(checked)["segments"].equals(tables(unchecked)["segments"])
+    assert "events" in checked.manifest
+
+
+@pytest.mark.parametrize(
     ("entry", "field", "expected"),
     [
         ({"at_s": 1, "kind": "drain"}, "timeline[0].site", "drain takes at_s, site, lasts_s"),
@@ -245,6 +291,7 @@ def test_a_scenario_with_events_is_written_as_it_was_read(world: World) -> None:
     values["timeline"].append({"at_s": 2, "kind": "agree", "agreement": terms})
     values["timeline"].append({"at_s": 2, "kind": "cancel", "stream": "own", "job": "1"})
     values["stream"][0]["users"] = {"patience_s": 7}
+    values["cluster"][0]["starts"] = {"mean_s": 20, "least_s": 5}
     values["cluster"][0]["failures"] = {"mtbf_s": 1_000, "mttr_s": 10}
     scenario = scenario_from_dict(values)
     assert scenario_from_dict(scenario.to_dict()) == scenario

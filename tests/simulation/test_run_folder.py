@@ -33,7 +33,7 @@ def test_much_has_happened(run: RunResult) -> None:
     outcomes = {o.value for o in Outcome} - {"hold", "extend", "deny"}  # nobody asks for those here
     assert set(found["decisions"]["outcome"]) == outcomes
     assert {"completed", "refused", "terminated"} <= set(found["leases"]["state"])
-    assert set(found["segments"]["kind"]) == set(SEGMENT_KINDS) - {"claim"}
+    assert set(found["segments"]["kind"]) == set(SEGMENT_KINDS) - {"claim", "start"}
 
 
 @pytest.mark.parametrize("table", sorted(set(TABLES) - {"coallocations"}))  # of those that ran together: test_together

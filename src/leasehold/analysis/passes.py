@@ -81,7 +81,7 @@ class Summary:
     ``waits``      how many leases waited about so long: ``low`` is at most 0.1 % less than the wait
     ``levels``     by stretch of the run: by how much the VMs held changed, and that times the time since the begin
     ``preempted``  the leases that were preempted at each cluster
-    ``owned``      how many leases hold segments
+    ``owned``      how many leases hold segments, beyond waiting for their machines
     """
 
     leases: pl.DataFrame
@@ -124,13 +124,15 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
         waits.add(facts.drop_nulls("wait_ms").group_by(*CELL, low=LOW).agg(leases=pl.len().cast(pl.Int64)))
         matched = held.take(facts)
         account(matched)
-        owned += matched["lease_id"].n_unique()
+        owned += matched["lease_id"].filter(matched["kind"] != "start").n_unique()
         delays.add(_by_cell(starts.take(facts), wanted.delays))
     for matched in held.rest():  # tables in another order than ours: their leases are looked up
         account(matched)
         owned = -1
     if owned < 0:
-        owned = streamed(run.scan("segments").select(pl.col("lease_id").n_unique())).item()
+        owned = streamed(
+            run.scan("segments").filter(pl.col("kind") != "start").select(pl.col("lease_id").n_unique())
+        ).item()
     return Summary(
         leases.total(),
         segments.total(),

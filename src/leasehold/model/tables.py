@@ -79,7 +79,7 @@ class SegmentTableRow(NamedTuple):
     kind: Annotated[
         str,
         "`run`; `resume` or `migrate`: overhead before its work continues; `claim`: a component holds machines "
-        "idle until the others have theirs",
+        "idle until the others have theirs; `start`: its machines were ordered, and are not there yet",
     ]
     start_ms: Annotated[int, "start"]
     end_ms: Annotated[int, "end"]
@@ -232,6 +232,6 @@ ADDED: dict[str, frozenset[str]] = {
 """Columns that run folders of earlier versions do not have: they are read as null."""
 
 ORIGINS = ("local", "external")
-SEGMENT_KINDS = ("run", "resume", "migrate", "claim")
+SEGMENT_KINDS = ("run", "resume", "migrate", "claim", "start")
 SEGMENT_ENDS = ("completed", "killed", "preempted", "cancelled", "failed", "phase", "horizon")
 """``phase`` ends a resume, migrate or claim segment that goes over into its run segment there and then."""

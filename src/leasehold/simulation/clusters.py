@@ -49,8 +49,7 @@ def has_more_than_jobs(scenario: Scenario) -> bool:
     """Whether anything concerns the clusters' own users but their jobs."""
     return bool(
         is_about_sharing(scenario)
-        or scenario.timeline
-        or any(one.failures is not None for one in scenario.clusters)
+        or scenario.has_events
         or any(stream.together is not None and stream.site is not None for stream in scenario.streams)
     )
 

@@ -33,10 +33,11 @@ from leasehold.model.event import (
     LeaseContinues,
     LeaseEnded,
     LeaseSaved,
+    LeaseStarted,
     Submitted,
     Tick,
 )
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.simulation.workload.combine import coallocation_request, component_of
@@ -54,7 +55,8 @@ Handler = Callable[[Any, int], None]
 class Observer(Protocol):
     """Records effects.
 
-    ``handlers`` maps a kind of effect to its handler, called with the time; other kinds are ignored.
+    ``handlers`` maps a kind of effect to its handler, called with the time; other kinds are ignored. That of
+    `LeaseStarted` and `LeaseContinues` is called with the lease where machines were seen at a site that confirms it.
     """
 
     handlers: Mapping[type, Handler]
@@ -111,6 +113,7 @@ class SimulatedWorld:
         self._actual_work: dict[int, int] = {}
         self._coallocation_ids = count(1)
         self._split: dict[int, WorkloadJob] = {}
+        self._confirms = any(site.settings.confirms_starts for site in gateway.sites.values())
         self._kills: dict[int, LeaseEnded] = {}
         self._called_off: set[int] = set()
         own: dict[type, Handler] = {
@@ -127,7 +130,10 @@ class SimulatedWorld:
         if sources:
             own[Decision] = self._decided
         followers = (*(one.handlers for one in self._observers), own)
-        self._handlers = {kind: tuple(one[kind] for one in followers if kind in one) for kind in get_args(Effect)}
+        self._handlers = {
+            kind: tuple(one[kind] for one in followers if kind in one)
+            for kind in (*get_args(Effect), LeaseStarted, LeaseContinues)
+        }
 
     def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""
@@ -155,7 +161,10 @@ class SimulatedWorld:
             while job is not None and job.submit_ms == now_ms:
                 events.append(self._submission(number, job))
                 number, job = next(jobs, NO_JOB)
-            self._apply(self.gateway.handle(events, now_ms), now_ms)
+            effects = self.gateway.handle(events, now_ms)
+            if self._confirms:
+                self._begin(events, now_ms)
+            self._apply(effects, now_ms)
             yield now_ms
 
     def _submission(self, number: int, job: WorkloadJob) -> Event:
@@ -209,7 +218,21 @@ class SimulatedWorld:
         heappush(self._event_queue, (at_ms, self._sequence, event))
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
-        self._schedule_end(effect.lease, now_ms + effect.lease.overhead_ms)
+        if not (self._confirms and self.gateway.sites[effect.lease.site].settings.confirms_starts):
+            self._schedule_end(effect.lease, now_ms + effect.lease.overhead_ms)
+
+    def _begin(self, events: Iterable[Event], now_ms: int) -> None:
+        """Machines were seen where that is confirmed: the work of their leases goes on."""
+        for event in events:
+            if isinstance(event, LeaseStarted | LeaseContinues):
+                lease = self.gateway.leases.get(event.lease_id)
+                is_running = lease is not None and lease.state is LeaseState.RUNNING
+                if lease is None or not is_running or lease.incarnation != event.incarnation:
+                    continue
+                if self.gateway.sites[lease.site].settings.confirms_starts:
+                    self._schedule_end(lease, lease.held_since_ms + lease.overhead_ms)
+                    for handler in self._handlers[type(event)]:
+                        handler(lease, now_ms)
 
     def _resume(self, effect: ResumeLease, now_ms: int) -> None:
         self._continue_after(effect.lease, effect.resume_ms, now_ms)
@@ -219,7 +242,8 @@ class SimulatedWorld:
 
     def _continue_after(self, lease: Lease, overhead_ms: int, now_ms: int) -> None:
         self._at(now_ms + overhead_ms, LeaseContinues(lease.id, lease.incarnation))
-        self._schedule_end(lease, now_ms + overhead_ms)
+        if not (self._confirms and self.gateway.sites[lease.site].settings.confirms_starts):
+            self._schedule_end(lease, now_ms + overhead_ms)
 
     def _schedule_end(self, lease: Lease, start_ms: int) -> None:
         """The work ends when all of it is done, or when the requested time is over."""
@@ -228,6 +252,8 @@ class SimulatedWorld:
         actual_left = self._actual_work[lease.id] - done
         killed = actual_left > lease.work_left
         span_ms = self.gateway.sites[lease.site].allocations.wall_ms(min(actual_left, lease.work_left))
+        if self._confirms and lease.end_ms < start_ms + span_ms:
+            span_ms, killed = lease.end_ms - start_ms, True  # the time of a guest whose machines were late was cut
         end = LeaseEnded(lease.id, lease.incarnation, killed)
         if killed and self._sources:
             self._kills[lease.id] = end

@@ -30,7 +30,9 @@ from leasehold.model.effect import (
     StartLease,
     StopLease,
     SuspendLease,
+    WithdrawLease,
 )
+from leasehold.model.event import LeaseContinues, LeaseStarted
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -40,7 +42,7 @@ from leasehold.model.tables import (
     TableColumn,
 )
 from leasehold.simulation.cluster import ClusterRun
-from leasehold.simulation.kernel import Handler
+from leasehold.simulation.kernel import NEVER_MS, Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
 ROWS_PER_PART = 20_000
@@ -257,6 +259,9 @@ class Recorder:
             MigrateLease: self._migrated,
             SuspendLease: self._suspended,
             StopLease: self._stopped,
+            WithdrawLease: self._withdrawn,
+            LeaseStarted: self._begun,
+            LeaseContinues: self._begun,
             LeaseClosed: self._closed,
             Decision: self._decided,
             **self.coallocations.handlers,
@@ -272,8 +277,27 @@ class Recorder:
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         lease = effect.lease
+        if lease.first_start_ms < 0:  # its machines are still to be seen
+            self._open[lease.id] = OpenSegment(lease.site, now_ms, "start", NEVER_MS)
+            return
         kind = "claim" if lease.overhead_ms else "run"  # held idle until its co-allocation starts
         self._open[lease.id] = OpenSegment(lease.site, now_ms, kind, lease.overhead_ms)
+
+    def _begun(self, lease: Lease, now_ms: int) -> None:
+        """Machines were seen at a site that confirms it: what was waited for ends, and the work begins."""
+        segment = self._open.get(lease.id)
+        works_from_ms = lease.held_since_ms + lease.overhead_ms
+        if segment is None:
+            return
+        if segment.kind == "start":
+            self._end_segment(lease, "phase", now_ms)
+            kind = "claim" if works_from_ms > now_ms else "run"
+            self._open[lease.id] = OpenSegment(lease.site, now_ms, kind, max(0, works_from_ms - now_ms))
+        else:
+            segment.overhead_ms = works_from_ms - segment.start_ms
+
+    def _withdrawn(self, effect: WithdrawLease, now_ms: int) -> None:
+        self._end_segment(effect.lease, "failed", now_ms)
 
     def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
         self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "resume", effect.resume_ms)
@@ -383,13 +407,17 @@ class BaselineRecorder:
     def __init__(self, folder: Path) -> None:
         """Write below ``folder``, which exists."""
         self._table = TableWriter(folder, "baseline")
-        self.handlers: Mapping[type, Handler] = {StartLease: self._started}
+        self.handlers: Mapping[type, Handler] = {StartLease: self._started, LeaseStarted: self._begun}
 
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nothing is kept of a submission."""
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
-        self._table.add((effect.lease.id, now_ms))
+        if effect.lease.first_start_ms >= 0:
+            self._table.add((effect.lease.id, now_ms))
+
+    def _begun(self, lease: Lease, now_ms: int) -> None:
+        self._table.add((lease.id, now_ms))
 
     def take(self, run: ClusterRun) -> None:
         """Write down what a cluster has started, and let it forget that."""

@@ -177,6 +177,8 @@ _EVENTS = {
     "agree": ("signed or changed agreement",),
     "revoke": ("revoked agreement",),
     "lift-penalty": ("lifted penalty", "lifted penalties"),
+    "late-start": ("late start",),
+    "failed-start": ("failed start",),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }

@@ -39,7 +39,7 @@ def coallocation_apart(evidence: Evidence) -> pl.DataFrame:
             last_ms=pl.col("worked_ms").max(),
         )
     )
-    joined = _coallocations(evidence).join(begun, on="coallocation_id", how="left", maintain_order="left")
+    joined = _undisturbed(evidence).join(begun, on="coallocation_id", how="left", maintain_order="left")
     ran, started_ms = pl.col("ran").fill_null(0), pl.col("started_ms")
     whole = (ran == pl.col("components")) & (pl.col("ran_vms") == pl.col("vms"))
     at_once = (pl.col("first_ms") == started_ms) & (pl.col("last_ms") == started_ms)
@@ -87,7 +87,7 @@ def coallocation_end_wrong(evidence: Evidence) -> pl.DataFrame:
 def idle_miscounted(evidence: Evidence) -> pl.DataFrame:
     """Find co-allocations whose idle time is not that of their claim segments."""
     seen = _components(evidence).group_by("coallocation_id").agg(seen_vm_ms=pl.col("claimed_vm_ms").sum())
-    joined = _coallocations(evidence).join(seen, on="coallocation_id", how="left", maintain_order="left")
+    joined = _undisturbed(evidence).join(seen, on="coallocation_id", how="left", maintain_order="left")
     wrong = joined.filter(pl.col("idle_vm_ms") != pl.col("seen_vm_ms").fill_null(0))
     sentence = pl.format(
         "co-allocation {} counts {} VM-ms of idle time, its claim segments {}",
@@ -103,7 +103,7 @@ def claim_misplaced(evidence: Evidence) -> pl.DataFrame:
     of_coallocation = evidence.leases.select("lease_id", "coallocation_id")
     claims = evidence.segments.filter(_IS_CLAIM).join(of_coallocation, on="lease_id", how="left", maintain_order="left")
     goes_on = ~pl.col("is_last") & (pl.col("ended_by") == "phase")
-    given_back = pl.col("is_last") & pl.col("ended_by").is_in(["cancelled", "horizon"])
+    given_back = pl.col("is_last") & pl.col("ended_by").is_in(["cancelled", "failed", "horizon"])
     is_fine = pl.col("coallocation_id").is_not_null() & (pl.col("number") == 0) & (goes_on | given_back)
     sentence = pl.format("it holds machines idle from {} ms, and that ended by {}", "start_ms", "ended_by")
     return findings(claims.filter(~is_fine), sentence, site="site", time_ms="start_ms")
@@ -113,10 +113,17 @@ def _coallocations(evidence: Evidence) -> pl.DataFrame:
     return evidence.run.coallocations.unique("coallocation_id", keep="first", maintain_order=True)
 
 
+def _undisturbed(evidence: Evidence) -> pl.DataFrame:
+    """Return those whose machines were there at once, and of which no component was lost."""
+    disturbed = _components(evidence).filter((pl.col("state") == "failed") | pl.col("awaited"))
+    return _coallocations(evidence).join(disturbed, on="coallocation_id", how="anti", maintain_order="left")
+
+
 def _components(evidence: Evidence) -> pl.DataFrame:
     """Return the leases of co-allocations, with when their work began and what they held idle."""
     held = evidence.run.segments.group_by("lease_id").agg(
         worked_ms=pl.col("start_ms").filter(pl.col("kind") == "run").min(),
+        awaited=(pl.col("kind") == "start").any(),
         claimed_vm_ms=(_SPAN_MS * pl.col("vms")).filter(_IS_CLAIM).sum(),
     )
     leases = evidence.leases.filter(pl.col("coallocation_id").is_not_null())

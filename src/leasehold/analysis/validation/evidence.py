@@ -26,7 +26,7 @@ class Evidence:
         """The segments in order of time within each lease, with its type and its previous segment.
 
         ``before_*`` is the lease's previous segment, ``number`` counts from 0, ``after_preemption``
-        says that the lease was preempted earlier.
+        says that the lease was preempted earlier. Those in which machines are waited for are left out.
         """
         owners = self.leases.select(
             "lease_id",
@@ -43,7 +43,8 @@ class Evidence:
         columns = ("site", "kind", "end_ms", "ended_by")
         preempted = (pl.col("ended_by") == "preempted").cast(pl.Int64)
         return (
-            self.run.segments.sort("lease_id", "start_ms", "end_ms")
+            self.run.segments.filter(pl.col("kind") != "start")
+            .sort("lease_id", "start_ms", "end_ms")
             .join(owners, on="lease_id", how="left", maintain_order="left")
             .with_columns(pl.col(c).shift(1).over(mine).alias(f"before_{c}") for c in columns)
             .with_columns(

@@ -46,8 +46,11 @@ def beneficiary_absent(evidence: Evidence) -> pl.DataFrame:
 
     Local jobs have it, and Non-preemptable guests whose promised time has come.
     """
-    entitled = evidence.segments.filter(pl.col("is_local") | (pl.col("lease_type") == "non-preemptable"))
-    starts = entitled.select("site", beneficiary="lease_id", time_ms="start_ms")
+    has_right = pl.col("is_local") | (pl.col("lease_type") == "non-preemptable")
+    entitled = evidence.leases.filter(has_right).select("lease_id")
+    starts = evidence.run.segments.join(entitled, on="lease_id").select(
+        "site", beneficiary="lease_id", time_ms="start_ms"
+    )
     keys = ["beneficiary", "site", "time_ms"]
     wrong = evidence.preemptions.join(starts.unique(), on=keys, how="anti", nulls_equal=True)
     sentence = pl.format(
@@ -152,8 +155,11 @@ _MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
 _IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
 _IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
 """A wait is promised an end, and a plan that had to move is promised another."""
-_IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "component-unplaceable")
-"""What a component was promised is given back: the others had no room, and none of them holds anything."""
+_CALLS_OFF = ("component-unplaceable", "site-drained", "site-unreachable", "site-shrank", "never-started")
+_IS_CALLED_OFF = (
+    pl.col("outcome").is_in(["hold", "wait"]) & pl.col("planned_ms").is_null() & pl.col("reason").is_in(_CALLS_OFF)
+)
+"""What a lease was promised is given back: other components had no room, or its site takes none now."""
 
 
 def promise_broken(evidence: Evidence) -> pl.DataFrame:
@@ -170,7 +176,8 @@ def promise_broken(evidence: Evidence) -> pl.DataFrame:
 def home_noticed(evidence: Evidence) -> pl.DataFrame:
     """Find local jobs that start otherwise than without guests, in a run without Non-preemptable ones."""
     is_hard = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
-    if evidence.segments.filter(is_hard).height:
+    takes_time = pl.col("kind") == "start"  # how long, is learnt from guests too
+    if evidence.segments.filter(is_hard).height or evidence.run.segments.filter(takes_time).height:
         return findings(evidence.leases.clear(), pl.lit(""))
     alone = evidence.run.baseline.rename({"start_ms": "alone_ms"})
     if alone.is_empty():

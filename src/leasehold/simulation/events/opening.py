@@ -6,6 +6,7 @@ from typing import Protocol
 from leasehold.gateway.gateway import Gateway
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
+from leasehold.simulation.events.starts import MachineStarts
 from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
 from leasehold.simulation.kernel import EventSource
@@ -37,6 +38,9 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     }
     if nodes:
         sources.append(NodeFailures(gateway, nodes))
+    starts = {cluster.name: cluster.starts for cluster in scenario.clusters if cluster.starts is not None}
+    if starts:
+        sources.append(MachineStarts(gateway, starts, scenario.seed))
     users = {stream.name: stream.users for stream in scenario.streams if stream.users is not None}
     if users or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
         sources.append(Users(gateway, users, scenario.timeline, scenario.seed))

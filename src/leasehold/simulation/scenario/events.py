@@ -53,6 +53,28 @@ FAILURES = Table(NodeFailureRates, "Failures of the nodes of a cluster.")
 
 
 @dataclass(frozen=True, slots=True)
+class StartTimes:
+    """How long the machines of a lease take to start at a cluster, and how often they do not."""
+
+    mean_ms: Annotated[int, Seconds("mean time from the order until the machines of a lease are there", least_ms=1)]
+    least_ms: Annotated[
+        int, Seconds("least time", more="; what is beyond it is exponentially distributed", least_ms=0)
+    ] = 0
+    fail_share: Annotated[
+        float,
+        Number(
+            "share of the starts that fail",
+            more=", after the same time: a guest is tried at another cluster, other leases fail",
+            least=0,
+            most=1,
+        ),
+    ] = 0.0
+
+
+STARTS = Table(StartTimes, "How long the machines of a cluster take to start.")
+
+
+@dataclass(frozen=True, slots=True)
 class StreamUsers:
     """What the users of a stream do with their requests besides waiting for them."""
 
@@ -227,9 +249,18 @@ def kinds_reference() -> list[str]:
     ]
 
 
-def failures_to_dict(failures: NodeFailureRates | None) -> dict[str, Any]:
-    """Give the key ``failures`` of a cluster; nothing where its nodes do not fail."""
-    return {} if failures is None else {"failures": FAILURES.to_dict(failures)}
+def machines_to_dict(failures: NodeFailureRates | None, starts: StartTimes | None) -> dict[str, Any]:
+    """Give the keys of a cluster about its machines; nothing where they start at once and do not fail."""
+    plain = {} if failures is None else {"failures": FAILURES.to_dict(failures)}
+    return plain if starts is None else plain | {"starts": STARTS.to_dict(starts)}
+
+
+def read_starts(keys: Keys) -> StartTimes:
+    """Read the table ``starts`` of a cluster; raises InvalidField."""
+    times = STARTS.read(keys)
+    if times.least_ms >= times.mean_ms:
+        raise InvalidField(keys.where("least_s"), times.least_ms / 1000, "less than mean_s")
+    return times
 
 
 def users_to_dict(users: StreamUsers | None) -> dict[str, Any]:

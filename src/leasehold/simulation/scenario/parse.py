@@ -17,7 +17,7 @@ from leasehold.configuration.times import RunTime
 from leasehold.configuration.toml import TomlFile, read_toml
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.simulation.scenario.events import FAILURES, USERS, check_timeline, read_timeline
+from leasehold.simulation.scenario.events import FAILURES, USERS, check_timeline, read_starts, read_timeline
 from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
@@ -100,7 +100,8 @@ def _check_different(kind: str, names: list[str]) -> None:
 def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     own = CLUSTER.values(keys)
     failures = FAILURES.read(keys.table("failures")) if "failures" in keys else keys.take("failures", None)
-    return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures)
+    starts = read_starts(keys.table("starts")) if "starts" in keys else keys.take("starts", None)
+    return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts)
 
 
 def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:

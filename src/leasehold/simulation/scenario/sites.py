@@ -1,7 +1,7 @@
 """From what a scenario says to what the gateway needs: its sites, how it routes, and what is agreed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from leasehold.configuration import terms
@@ -26,7 +26,12 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
     Raises InvalidField for a cluster whose size is still a rule: see `sizes.with_sizes`.
     """
-    return [terms.site_settings(c.name, _number_of_slots(c), c.terms) for c in scenario.clusters]
+    return [_settings(cluster) for cluster in scenario.clusters]
+
+
+def _settings(cluster: ClusterSpec) -> SiteSettings:
+    settings = terms.site_settings(cluster.name, _number_of_slots(cluster), cluster.terms)
+    return settings if cluster.starts is None else replace(settings, confirms_starts=True)
 
 
 def _number_of_slots(cluster: ClusterSpec) -> int:

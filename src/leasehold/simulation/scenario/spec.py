@@ -28,9 +28,10 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.simulation.scenario.events import (
     NodeFailureRates,
+    StartTimes,
     StreamUsers,
     TimelineEntry,
-    failures_to_dict,
+    machines_to_dict,
     users_to_dict,
 )
 from leasehold.simulation.workload.interpretation import READING, LogInterpretation, PlacingRule
@@ -208,10 +209,13 @@ class ClusterSpec:
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
     failures: NodeFailureRates | None = None
+    starts: StartTimes | None = None
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-        return CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults) | failures_to_dict(self.failures)
+        return (
+            CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults) | machines_to_dict(self.failures, self.starts)
+        )
 
 
 CLUSTER = Table(ClusterSpec, "A cluster, with the keys of [defaults] that differ.")
@@ -393,6 +397,12 @@ class Scenario:
     def has_externals(self) -> bool:
         """Whether guests can come at all."""
         return any(stream.has_externals for stream in self.streams)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything happens besides jobs."""
+        machines = any(cluster.failures or cluster.starts for cluster in self.clusters)
+        return bool(self.timeline or machines or any(stream.users for stream in self.streams))
 
     def to_dict(self) -> Plain:
         """Give the scenario as its file would say it, complete and with the default values filled in."""
