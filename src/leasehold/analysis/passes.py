@@ -7,6 +7,7 @@ kept, and only the cells remain. What is added up is declared by the measures (`
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import polars as pl
 
@@ -57,12 +58,13 @@ class Cells:
         self._parts.append(part)
         self._rows += part.height
         if self._rows > _MOST_ROWS:
-            self._parts = [self.total()]
+            self._parts = [added_up(pl.concat(self._parts), self._by, self._largest)]
             self._rows = self._parts[0].height
 
     def total(self) -> pl.DataFrame:
         """Return one row for each cell, in order."""
-        return added_up(pl.concat(self._parts), self._by, self._largest).sort(self._by)
+        named = pl.concat(self._parts).cast({pl.Categorical: pl.String})
+        return added_up(named, self._by, self._largest).sort(self._by)
 
 
 def added_up(cells: pl.DataFrame, by: tuple[str, ...] | list[str], largest: frozenset[str]) -> pl.DataFrame:
@@ -140,7 +142,7 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
         endings.total(),
         waits.total(),
         levels.total(),
-        pl.concat(preempted).unique(maintain_order=True),
+        pl.concat(preempted).unique(maintain_order=True).cast({pl.Categorical: pl.String}),
         owned,
     )
 
@@ -165,7 +167,7 @@ class _HeldByLeases:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._slices = run.slices("segments", SEGMENT_COLUMNS)
-        self._waiting = run.scan("segments").select(SEGMENT_COLUMNS).head(0).collect()
+        self._waiting = _named(run.scan("segments").select(SEGMENT_COLUMNS).head(0).collect())
         self._read_to_ms = -1
         self._is_read = False
 
@@ -184,18 +186,23 @@ class _HeldByLeases:
         if part is None:
             self._is_read = True
             return
-        self._waiting = pl.concat([self._waiting, part])
+        self._waiting = pl.concat([self._waiting, _named(part)])
         reached_ms = part["end_ms"].max()
         self._read_to_ms = max(self._read_to_ms, reached_ms if isinstance(reached_ms, int) else -1)
 
     def rest(self) -> Iterator[pl.DataFrame]:
         """Give the segments whose leases stood before them, and those of no lease."""
         waiting, self._waiting = self._waiting, self._waiting.clear()
-        for part in (waiting, *self._slices):
+        for part in chain([waiting], map(_named, self._slices)):
             if not part.is_empty():
                 ids = part["lease_id"].unique().implode()
                 owners = self._run.scan("leases").filter(pl.col("lease_id").is_in(ids)).with_columns(party=PARTY)
-                yield part.join(streamed(owners.select(OWNER)), on="lease_id", how="left", maintain_order="left")
+                known = streamed(owners.select(OWNER)).cast({pl.String: pl.Categorical})
+                yield part.join(known, on="lease_id", how="left", maintain_order="left")
+
+
+def _named(segments: pl.DataFrame) -> pl.DataFrame:
+    return segments.cast({pl.String: pl.Categorical})
 
 
 class _StartsWithoutGuests:

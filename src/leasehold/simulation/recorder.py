@@ -45,7 +45,12 @@ from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import NEVER_MS, Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
-ROWS_PER_PART = 20_000
+ROWS_PER_PART = 5_000
+"""As many rows wait in memory."""
+
+ROWS_PER_GROUP = 20_000
+"""As many rows are a row group of the file: what is read at a time."""
+
 _TYPES = {"i64": pl.Int64(), "str": pl.String(), "bool": pl.Boolean()}
 
 
@@ -121,7 +126,7 @@ class TableWriter:
         """Join all parts into one file."""
         if self._cells or self._blocks or not self._written:
             self.flush()
-        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_PART)
+        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_GROUP)
         rmtree(self._parts)
 
 
