@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.client import Client
-from leasehold.client.access import DEFAULT_URL, Bearer, find_access, is_loopback
-from leasehold.client.local_gateway import ADMIN_TOKEN, URL, data_folder
+from leasehold.client.access import ADMIN_TOKEN, DEFAULT_URL, URL, Bearer, data_folder, find_access, is_loopback
 from leasehold.model.errors import InputError, InvalidField
 
 ELSEWHERE = "https://gateway.example.org"

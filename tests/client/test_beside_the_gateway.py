@@ -12,7 +12,7 @@ import pytest
 from tests.client.gateway import Gateway, Reply, lease
 
 from leasehold.client import AsyncClient, Client, RetryPolicy, Unreachable
-from leasehold.client.local_gateway import ADMIN_TOKEN, URL, is_at_work
+from leasehold.client.access import ADMIN_TOKEN, URL, is_at_work
 from leasehold.service.serving import announced
 
 NOT_AGAIN = RetryPolicy(tries=1, connect_tries=1, first_s=0)

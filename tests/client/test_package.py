@@ -23,7 +23,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_only_the_clients_need_what_speaks_http() -> None:
-    done = run("import sys, leasehold.client, leasehold.client.local_gateway; print('httpx2' in sys.modules)")
+    done = run("import sys, leasehold.client, leasehold.client.access; print('httpx2' in sys.modules)")
     assert done.stdout == "False\n"
 
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.client import Lost, RetryPolicy, Unreachable
-from leasehold.client.response import Response
-from leasehold.client.retry import Attempts
+from leasehold.client.calls import Attempts, Response
 
 URL = "http://127.0.0.1:8470"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.configuration.plugins import look_for_installed_policies
+from leasehold.configuration import look_for_installed_policies
 from leasehold.leasing.victims.candidate import Candidate, ids_of
 from leasehold.leasing.victims.from_function import Preference, from_function
 from leasehold.leasing.victims.mov import Mov

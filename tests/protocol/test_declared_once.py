@@ -13,7 +13,7 @@ from leasehold.cli.live.leases import COLUMNS
 from leasehold.cli.live.names import ASKS, ROLES, SIDES, WINDOWS
 from leasehold.cli.live.table import columns_of, pick, rows
 from leasehold.cli.screen import answer_json
-from leasehold.client.response import read
+from leasehold.client.calls import read
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.errors import InvalidField
 from leasehold.protocol import (

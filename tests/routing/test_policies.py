@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.routing.federations import SLOTS, SPEED_MIPS, mean_duration_s, mean_vms
 
-from leasehold.configuration import plugins
+from leasehold import configuration
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing import registry
@@ -322,8 +322,8 @@ def test_a_users_policy_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch)
         EntryPoint("rr", f"{__name__}:FirstWithRoom", registry.ENTRY_POINT_GROUP),
         EntryPoint("no-policy", "json:loads", registry.ENTRY_POINT_GROUP),
     ]
-    monkeypatch.setattr(plugins, "entry_points", lambda **wanted: EntryPoints(here).select(**wanted))
-    plugins.look_for_installed_policies()
+    monkeypatch.setattr(configuration, "entry_points", lambda **wanted: EntryPoints(here).select(**wanted))
+    configuration.look_for_installed_policies()
     assert routing_policy("mine") is FirstWithRoom
     assert routing_policy("rr") is RoundRobin
     assert routing_policy_names()[-2:] == ["mine", "no-policy"]

@@ -9,7 +9,7 @@ from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted
 from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
-    from leasehold.service.doctor.findings import Told
+    from leasehold.service.doctor import Told
 
 _TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The gateway"}
 
@@ -19,7 +19,7 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
 
     Exits with 1 if a problem is found.
     """
-    from leasehold.service.doctor.findings import Severity
+    from leasehold.service.doctor import Severity
 
     findings = list(_examined(Wanted(config, data, store)))
     problems = sum(one.finding.severity is Severity.PROBLEM for one in findings)
@@ -31,7 +31,7 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
 
 
 def _examined(wanted: Wanted) -> "Iterator[Told]":
-    from leasehold.service.doctor.findings import examine
+    from leasehold.service.doctor import examine
     from leasehold.service.doctor.machine import INSTALLED, MACHINE, service_is_installed
 
     yield from examine("installed", INSTALLED)
@@ -43,7 +43,7 @@ def _examined(wanted: Wanted) -> "Iterator[Told]":
 def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
     """Look at the gateway; where its configuration cannot be read, that is all there is to say."""
     from leasehold.model.errors import LeaseholdError
-    from leasehold.service.doctor.findings import Told, examine, problem
+    from leasehold.service.doctor import Told, examine, problem
     from leasehold.service.doctor.gateway import Subject, checks_of
 
     try:

@@ -70,7 +70,7 @@ def describe(
 ) -> None:
     """Print a job description, without contacting a gateway."""
     from leasehold.cli.live.jobs import read_description
-    from leasehold.configuration.job_description.writing import fields_of, to_json, to_xml
+    from leasehold.configuration.job_description.documents import fields_of, to_json, to_xml
 
     description = read_description(options)
     if json:

@@ -340,7 +340,7 @@ class Wanted:
 
 
 def _folder(named: Path | None) -> Path:
-    from leasehold.client.local_gateway import data_folder
+    from leasehold.client.access import data_folder
 
     return (named or data_folder()).expanduser().absolute()
 

@@ -16,8 +16,8 @@ from leasehold import __version__
 from leasehold.cli.options import Wanted
 from leasehold.cli.screen import answer_json, talk
 from leasehold.client import AsyncClient, LeaseSpec, Role, TokenSpec
+from leasehold.client.access import data_folder
 from leasehold.client.errors import ProblemError
-from leasehold.client.local_gateway import data_folder
 from leasehold.configuration.tables import SharingSpec
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.bootstrap_token import read_token_file

@@ -69,7 +69,7 @@ def site(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 def _usual_folder(name: str) -> Path:
     """A site keeps its things apart from those of a gateway on the same machine."""
-    from leasehold.client.local_gateway import data_folder
+    from leasehold.client.access import data_folder
 
     return data_folder() / f"site-{name}" if name else data_folder() / "site"
 

@@ -16,6 +16,7 @@ are imported when they are first asked for: the rest of this package does withou
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from leasehold.client.calls import RetryPolicy
 from leasehold.client.errors import (
     BadResponse,
     Conflict,
@@ -30,7 +31,6 @@ from leasehold.client.errors import (
     TooMany,
     Unreachable,
 )
-from leasehold.client.retry import RetryPolicy
 from leasehold.protocol.agreements import (
     Agreement,
     Penalty,

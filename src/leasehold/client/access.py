@@ -1,9 +1,11 @@
 """Which gateway is spoken to, and as whom: from arguments, the environment, or the gateway on this machine.
 
 Bearer tokens are searched in the places of the WLCG profile (WLCG Bearer Token Discovery, 2020), so that a user
-with a grid token needs nothing else.
+with a grid token needs nothing else. A gateway on this machine writes where `data_folder` says, and the client
+reads there.
 """
 
+import fcntl
 import os
 import re
 import stat
@@ -13,8 +15,38 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leasehold.client.local_gateway import ADMIN_TOKEN, URL, data_folder
 from leasehold.model.errors import InputError, InvalidField
+
+ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
+"""The file with the first administrator's token, readable by its owner alone."""
+
+URL = "url"
+"""The file with the address at which the gateway of this folder listens, locked by it while it lives."""
+
+
+def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Give the folder where a gateway of this user keeps its data, whether it exists yet or not.
+
+    ``LEASEHOLD_DATA`` names it; without that it is ``leasehold`` among this user's data, which lies where
+    ``XDG_DATA_HOME`` says (an absolute path, or it does not count), or else in ``~/.local/share``.
+    """
+    if named := environment.get("LEASEHOLD_DATA"):
+        return Path(named).expanduser()
+    shared = Path(environment.get("XDG_DATA_HOME", ""))
+    return (shared if shared.is_absolute() else Path.home() / ".local" / "share") / "leasehold"
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether the gateway of this folder is running: then no other process can listen at its recorded address."""
+    try:
+        with (folder / URL).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 HIDDEN = "[hidden]"

@@ -12,9 +12,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from leasehold.client.access import Access, find_access
-from leasehold.client.calls import Call, Pages, nothing, pages, query_of, reads
-from leasehold.client.response import Response
-from leasehold.client.retry import RetryPolicy
+from leasehold.client.calls import Call, Pages, Response, RetryPolicy, nothing, pages, query_of, reads
 from leasehold.client.transport import Asking, AsyncTransport, Iterating, Noun, Transport, W
 from leasehold.client.watching import Looks, Opened, Watch
 from leasehold.protocol.agreements import (

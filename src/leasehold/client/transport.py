@@ -15,12 +15,9 @@ from socket import gaierror
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from leasehold import __version__
-from leasehold.client.access import Access, Bearer
-from leasehold.client.calls import Call, Page, Pages, Source
+from leasehold.client.access import Access, Bearer, is_at_work
+from leasehold.client.calls import ONCE, Attempts, Call, Page, Pages, Response, RetryPolicy, Source
 from leasehold.client.errors import Lost, NotInstalled, Unreachable
-from leasehold.client.local_gateway import is_at_work
-from leasehold.client.response import Response
-from leasehold.client.retry import ONCE, Attempts, RetryPolicy
 from leasehold.client.watching import PATH, Looks, Watch, stream_ended
 from leasehold.model.errors import InputError
 from leasehold.protocol.jobs import Job

@@ -5,10 +5,8 @@ And following a job: it is polled often after news, and less often the longer th
 
 from collections.abc import Callable, Iterator, Sequence
 
-from leasehold.client.calls import Call, Source, reads
+from leasehold.client.calls import Attempts, Call, Response, RetryPolicy, Source, read, reads
 from leasehold.client.errors import BadResponse, Lost, Unreachable
-from leasehold.client.response import Response, read
-from leasehold.client.retry import Attempts, RetryPolicy
 from leasehold.protocol.fields import MAX_FOLLOWED
 from leasehold.protocol.jobs import Job
 from leasehold.protocol.journal import Change

@@ -2,8 +2,24 @@
 
 Each key is declared once. From the declaration, `declaration.Table` reads, checks, writes and explains it.
 `terms` and `tables` have the tables; `toml` reads files and finds lines.
+
+Policies that installed packages offer are found here: the one place where the decision core learns of entry points.
 """
 
-from leasehold.configuration.plugins import look_for_installed_policies
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+from leasehold.model.policies import INSTALLED, Offered
+
+
+def offers_of(group: str) -> Mapping[str, Offered]:
+    """Give what installed packages offer in a group, by name; each is imported when it is asked for."""
+    return {one.name: Offered(one.value, one.load) for one in reversed(tuple(entry_points(group=group)))}
+
+
+def look_for_installed_policies() -> None:
+    """Let policies be found by entry point."""
+    INSTALLED.look_with(offers_of)
+
 
 look_for_installed_policies()

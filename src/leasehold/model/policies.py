@@ -1,6 +1,6 @@
 """Policies by name: what each says of itself, Leasehold's own and those that installed packages offer.
 
-The decision core neither reads the disk nor imports other people's code: `leasehold.configuration.plugins` tells
+The decision core neither reads the disk nor imports other people's code: `leasehold.configuration` tells
 `INSTALLED` how offers of packages are found.
 """
 

@@ -42,7 +42,7 @@ from leasehold.service.connections import (
     protocol_of,
     raise_descriptor_limit,
 )
-from leasehold.service.engine.core import last_written_ms
+from leasehold.service.engine.context import last_written_ms
 from leasehold.service.federation import Federation
 from leasehold.service.logs import RequestLog, set_levels
 from leasehold.service.metrics import Metrics

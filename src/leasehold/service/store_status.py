@@ -9,8 +9,8 @@ from sqlalchemy import URL, Engine, text
 from leasehold.model.errors import InputError
 from leasehold.service.engine.remote_sites import stored_remotes
 from leasehold.service.store.errors import translated
-from leasehold.service.store.migrating import current_revision, needs_migration
 from leasehold.service.store.reading import Reading
+from leasehold.service.store.store import current_revision, needs_migration
 from leasehold.service.store.store_url import read_url, reading_engine, sqlite_path, writing_engine
 from leasehold.service.store.writer_lock import AdvisoryLock, FileLock
 

@@ -22,7 +22,7 @@ PRELOADED = (
     "leasehold.client.async_client",
     "leasehold.service.drivers.qemu.driver",
     "leasehold.service.serving",
-    "leasehold.service.store.migrating",
+    "leasehold.service.store.store",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.configuration.job_description.description import JobDescription, Looking
-from leasehold.configuration.job_description.documents import read_description
-from leasehold.configuration.job_description.writing import to_json, to_xml
+from leasehold.configuration.job_description.documents import read_description, to_json, to_xml
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import OPERATORS, Constraint, Software

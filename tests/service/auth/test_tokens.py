@@ -10,8 +10,7 @@ from tests.service.auth.stores import NOW_MS, Clock, MemoryTokens
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.token_cache import TokenCache
-from leasehold.service.auth.tokens import Tokens, new_text
+from leasehold.service.auth.tokens import TokenCache, Tokens, new_text
 from leasehold.service.store.rows import TokenRow
 from leasehold.service.store.store import Store
 

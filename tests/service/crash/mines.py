@@ -13,8 +13,7 @@ from enum import StrEnum
 
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
 from leasehold.service.drivers.protocol import DriverSetup, Observation, Order, Problem
-from leasehold.service.store.batch import Batch
-from leasehold.service.store.store import Store
+from leasehold.service.store.store import Batch, Store
 from leasehold.service.store.store_url import read_url
 
 

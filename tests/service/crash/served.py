@@ -13,7 +13,7 @@ from tests.service.crash.gateway import log_errors
 from tests.service.crash.witness import Witness
 
 from leasehold.client import AsyncClient
-from leasehold.client.retry import RetryPolicy
+from leasehold.client.calls import RetryPolicy
 from leasehold.service.auth.bootstrap_token import FILE_NAME
 from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.logs import set_up_logs

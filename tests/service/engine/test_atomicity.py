@@ -20,11 +20,10 @@ from leasehold.model.event import Tick
 from leasehold.model.request import LeaseType
 from leasehold.routing.policy import Dispatch
 from leasehold.service.commands import Cancel, Command, Drain, Extend, Happened
-from leasehold.service.engine.core import KNOWLEDGE
+from leasehold.service.engine.context import KNOWLEDGE
 from leasehold.service.errors import Unavailable
-from leasehold.service.store.batch import Batch
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.service.store.store import Store
+from leasehold.service.store.store import Batch, Store
 from leasehold.testing.live import BEGIN_MS, Live
 from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.service.engine.examples import S, guest, lease
 
-from leasehold.service.engine.core import SNAPSHOT_LINES, SNAPSHOT_MS
+from leasehold.service.engine.context import SNAPSHOT_LINES, SNAPSHOT_MS
 from leasehold.service.engine_thread import EngineThread
 from leasehold.testing.live import Live
 

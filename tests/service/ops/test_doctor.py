@@ -14,8 +14,7 @@ from leasehold.configuration.tables import DomainSpec
 from leasehold.service.auth.issuers import Profile, TrustedIssuer
 from leasehold.service.auth.tokens import new_text
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
-from leasehold.service.doctor import gateway, machine
-from leasehold.service.doctor.findings import Finding, Severity, examine, ok
+from leasehold.service.doctor import Finding, Severity, examine, gateway, machine, ok
 from leasehold.service.doctor.gateway import GATEWAY, Subject, checks_of
 from leasehold.service.doctor.machine import INSTALLED, MACHINE, Requirement
 from leasehold.service.drivers.qemu.limits import find_hierarchy

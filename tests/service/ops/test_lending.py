@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
-from leasehold.service.doctor.findings import Severity
+from leasehold.service.doctor import Severity
 from leasehold.service.doctor.gateway import Subject, check_lending
 from leasehold.service.serving import DataFolder
 from leasehold.service.sites import allowed_at, summary

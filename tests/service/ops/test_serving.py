@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from leasehold.client import AsyncClient, LeaseSpec
-from leasehold.client.local_gateway import is_at_work
+from leasehold.client.access import is_at_work
 from leasehold.model.errors import InputError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.serving import DataFolder, Listening, loop_for, serve

@@ -12,8 +12,7 @@ from sqlalchemy import Connection, inspect, select, text
 
 from leasehold.model.errors import InputError
 from leasehold.service.store import rows
-from leasehold.service.store.migrating import current_revision, downgrade, needs_migration, upgrade
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store, current_revision, downgrade, needs_migration, open_store, upgrade
 from leasehold.service.store.store_url import read_url, writing_engine
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -8,10 +8,9 @@ import pytest
 from sqlalchemy.exc import InvalidRequestError
 
 from leasehold.model.errors import InvariantBroken
-from leasehold.service.store.batch import Batch
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import IDEMPOTENCY_KEYS, JOURNAL, LEASES, MESSAGES, ORDERS, SITES, SiteRow
-from leasehold.service.store.store import Store
+from leasehold.service.store.store import Batch, Store
 from leasehold.testing.rows import journal_row, key_row, lease_row, message_row, order_row, token_row
 
 READERS = 6

@@ -47,7 +47,7 @@ def advising(access: "Access") -> Iterator[None]:
 
 def _advice(why: str) -> str:
     """Give the advice where no gateway answers for this reason."""
-    from leasehold.client.local_gateway import data_folder
+    from leasehold.client.access import data_folder
 
     if "certificate" in why.lower():
         return "LEASEHOLD_CA names a file with the certificate of the authority to trust, or its own"

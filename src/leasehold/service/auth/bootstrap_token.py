@@ -17,8 +17,7 @@ from tempfile import mkstemp
 
 from leasehold.model.errors import InputError
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.token_cache import hash_of
-from leasehold.service.auth.tokens import TokenStore, id_of, is_live, new_text, roles_of, token_row
+from leasehold.service.auth.tokens import TokenStore, hash_of, id_of, is_live, new_text, roles_of, token_row
 
 FILE_NAME = "admin.token"
 CONSUMER = "operator"

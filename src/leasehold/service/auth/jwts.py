@@ -26,8 +26,7 @@ from leasehold.service.auth.issuers import GROUP_NAME, Profile, TrustedIssuer, b
 from leasehold.service.auth.key_sets import ALGORITHMS, Fetch, KeySet, Seconds, fetch_json
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.token_cache import TokenCache, hash_of
-from leasehold.service.auth.tokens import Clock
+from leasehold.service.auth.tokens import Clock, TokenCache, hash_of
 from leasehold.sharing.parties import MOST_NAME, is_name, is_path
 
 Claims = Mapping[str, Any]

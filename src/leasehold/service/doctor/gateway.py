@@ -21,7 +21,7 @@ from leasehold.service.auth.key_sets import FetchError, fetch_json
 from leasehold.service.clock import wall_ms
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.config_file import without_password
-from leasehold.service.doctor.findings import Check, Finding, note, ok, problem, warning
+from leasehold.service.doctor import Check, Finding, note, ok, problem, warning
 from leasehold.service.drivers.qemu import options as qemu
 from leasehold.service.drivers.qemu.host import could_have_kvm, kvm_known_to_work, machine_type
 from leasehold.service.drivers.qemu.images.build import why_not

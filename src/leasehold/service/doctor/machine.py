@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from leasehold import __version__
-from leasehold.service.doctor.findings import Check, Finding, note, ok, problem
+from leasehold.service.doctor import Check, Finding, note, ok, problem
 from leasehold.service.drivers.qemu.limits import CgroupHierarchy, find_hierarchy
 
 PACKAGE = "leasehold"

@@ -29,8 +29,7 @@ from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitCoAllocation
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.coallocations import CoAllocationRepository
-from leasehold.service.engine.context import EngineContext, Telemetry
-from leasehold.service.engine.core import DecisionCore, GatewaySnapshots, last_written_ms
+from leasehold.service.engine.context import DecisionCore, EngineContext, GatewaySnapshots, Telemetry, last_written_ms
 from leasehold.service.engine.effects import EffectRecorder
 from leasehold.service.engine.handlers import CommandHandler
 from leasehold.service.engine.jobs import JobController, JobSetup

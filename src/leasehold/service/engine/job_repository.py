@@ -8,10 +8,10 @@ from typing import NamedTuple
 from leasehold.jobs.job import Attempt, AttemptState, JobRecord
 from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.errors import NoSuchJob
-from leasehold.service.store.batch import Batch
 from leasehold.service.store.mapping import Values
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import ATTEMPTS, JOBS, AttemptRow, CommandEnd, JobRow, OutputRow, StoredJob
+from leasehold.service.store.store import Batch
 
 MAX_FENCED = 10_000
 """So many leases of jobs that are over are remembered, whose commands may still end."""

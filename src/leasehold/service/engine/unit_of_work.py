@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from leasehold.model.effect import Decision
 from leasehold.model.errors import InvariantBroken
-from leasehold.service.store.batch import Batch
 from leasehold.service.store.mapping import RecordTable
+from leasehold.service.store.store import Batch
 
 R = TypeVar("R")
 Rows = dict[Any, Any]

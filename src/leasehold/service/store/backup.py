@@ -17,8 +17,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from leasehold.model.errors import InputError
-from leasehold.service.store.migrating import refuse_newer
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store, open_store, refuse_newer
 from leasehold.service.store.store_url import read_url
 
 

@@ -1,28 +1,134 @@
 """The store: what outlives the process.
 
 One writer and many readers. `Store.writing` is one transaction of the one writer; whatever reads may be
-called from any thread at any time, and never waits for the writer.
+called from any thread at any time, and never waits for the writer. The steps from schema to schema are in
+``migrations/versions``; Alembic runs them, and needs no configuration file.
 """
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, inspect, select, update
 from sqlalchemy.exc import DBAPIError
 
-from leasehold.model.errors import InputError
-from leasehold.service.store.batch import Batch
+from leasehold.model.errors import InputError, InvariantBroken
 from leasehold.service.store.errors import StoreUnavailable, translated
-from leasehold.service.store.mapping import METADATA, Statements
-from leasehold.service.store.migrating import needs_migration, upgrade
+from leasehold.service.store.mapping import METADATA, RecordTable, Statements
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import TOKENS, TokenRow
+from leasehold.service.store.retention import Cutoffs, drop_outputs, prune
+from leasehold.service.store.rows import SNAPSHOTS, TOKENS, SnapshotRow, TokenRow
 from leasehold.service.store.store_url import make_private_file, read_url, reading_engine, sqlite_path, writing_engine
 from leasehold.service.store.writer_lock import AdvisoryLock, FileLock, WriterLock
+
+_FOLDER = Path(__file__).parent / "migrations"
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The schema's revision; None where nothing is there yet."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def needs_migration(connection: Connection) -> bool:
+    """Whether the schema is older than this program; InputError where it is newer."""
+    current = current_revision(connection)
+    refuse_newer(current, connection.engine.url)
+    return current != _scripts().get_current_head()
+
+
+def refuse_newer(revision: str | None, where: object) -> None:
+    """InputError where the program does not know the revision of the schema at ``where``."""
+    scripts = _scripts()
+    if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
+        known = scripts.get_current_head()
+        raise InputError(where, None, f"has schema {revision}, newer than this program's ({known}): update it")
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Bring the schema up to a revision, this program's by default, within the connection's transaction."""
+    command.upgrade(_config(connection), revision)
+
+
+def downgrade(connection: Connection, revision: str) -> None:
+    """Bring the schema down to a revision, "base" for nothing at all; what is only in newer ones is lost."""
+    command.downgrade(_config(connection), revision)
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    return config
+
+
+R = TypeVar("R")
+
+_DROP_MESSAGES = "DELETE FROM messages WHERE endpoint = :endpoint AND seq <= :seq"
+
+
+class Batch:
+    """One transaction. Whatever is written here is kept together or not at all.
+
+    Rows that name a lease may be written before it, as long as it is there when the batch ends.
+    """
+
+    def __init__(self, connection: Connection, statements: Statements) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def insert(self, table: RecordTable[R], rows: Sequence[R]) -> None:
+        """Add rows; one whose key is there already is a defect (InvariantBroken)."""
+        if rows:
+            self._write(self._statements.insert(table), [table.values(row) for row in rows])
+
+    def upsert(self, table: RecordTable[R], rows: Sequence[R]) -> None:
+        """Keep these rows as they are now, new or not."""
+        if rows:
+            self._write(self._statements.upsert(table), [table.values(row) for row in rows])
+
+    def update(self, table: RecordTable[R], rows: Sequence[R], key: str, columns: tuple[str, ...]) -> None:
+        """Keep what these columns are now; a row that is not there (any more) is passed over."""
+        if rows:
+            read = table.reader_of((*columns, key))
+            self._write(self._statements.update(table, key, columns), [read(row) for row in rows])
+
+    def delete(self, table: RecordTable[Any], **columns: object) -> None:
+        """Let go of the rows of which these columns have these values."""
+        self._write(self._statements.delete(table, tuple(columns)), [tuple(columns.values())])
+
+    def set_snapshot(self, name: str, text: str) -> None:
+        """Keep a JSON text under this name."""
+        self.upsert(SNAPSHOTS, [SnapshotRow(name, text)])
+
+    def acknowledge_messages(self, endpoint: str, up_to_seq: int) -> None:
+        """Delete the messages to this endpoint up to this one."""
+        self._write(self._statements.text(_DROP_MESSAGES), [(endpoint, up_to_seq)])
+
+    def drop_outputs(self, consumer: str, least_bytes: int) -> tuple[int, int]:
+        """Let go of the oldest outputs of a consumer, of so many bytes; see `retention`."""
+        return drop_outputs(self._connection, consumer, least_bytes)
+
+    def prune(self, cutoffs: Cutoffs) -> Mapping[str, int]:
+        """Let go of some of what is old, and say how many rows went, by table; see `retention`."""
+        return prune(self._connection, cutoffs)
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        try:
+            self._connection.exec_driver_sql(statement, list(rows))
+        except (OverflowError, UnicodeError) as error:
+            raise InvariantBroken(f"a row that no store can keep: {error}") from error
+
 
 _PROBE = "probe"
 

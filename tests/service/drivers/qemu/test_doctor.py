@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.doctor import gateway
-from leasehold.service.doctor.findings import Severity
+from leasehold.service.doctor import Severity, gateway
 from leasehold.service.doctor.gateway import Subject, check_virtual_machines
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.serving import DataFolder

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Verb
-from leasehold.service.drivers.reconciler.backoff import Backoff
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import NEVER, Instances, Key
-from leasehold.service.drivers.reconciler.loop import Reconciler, ReconcilerSettings
+from leasehold.service.drivers.reconciler.loop import Backoff, Reconciler, ReconcilerSettings
 from leasehold.service.drivers.reconciler.provider import (
     Machine,
     MachineInstance,

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.reconciler.backoff import Backoff
 from leasehold.service.drivers.reconciler.desired import Desired
+from leasehold.service.drivers.reconciler.loop import Backoff
 from leasehold.service.drivers.reconciler.provider import (
     Machine,
     MachineInstance,

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.doctor.findings import Finding, Severity
+from leasehold.service.doctor import Finding, Severity
 from leasehold.service.doctor.gateway import Subject, check_slurm_sites
 from leasehold.service.serving import DataFolder
 

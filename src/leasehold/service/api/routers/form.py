@@ -6,7 +6,7 @@ It submits and explains jobs at `/v1/jobs`, where its fields are read. What foll
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from leasehold.configuration.job_description.writing import to_xml
+from leasehold.configuration.job_description.documents import to_xml
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.fields import CommandWords
 from leasehold.protocol.jobs import JobSpec

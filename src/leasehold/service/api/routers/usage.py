@@ -13,8 +13,7 @@ from leasehold.service.accounting import Share as AgreedShare
 from leasehold.service.accounting import Use as UseOfWindow
 from leasehold.service.agreements import Accounts
 from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs
-from leasehold.service.api.parties import may_see
-from leasehold.service.api.routers.agreements import show_penalty
+from leasehold.service.api.routers.agreements import may_see, show_penalty
 from leasehold.service.auth.permissions import Permission, visible
 from leasehold.service.store import filters
 from leasehold.service.store.rows import UsageRow

@@ -32,7 +32,7 @@ from leasehold.service.drivers.qemu.output import (
     output_of,
     remove_output,
 )
-from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess
+from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess, cancelled, gathered, uninterrupted
 from leasehold.service.drivers.qemu.site import QemuSite, files_at
 from leasehold.service.drivers.qemu.steps import (
     kill_all,
@@ -45,11 +45,10 @@ from leasehold.service.drivers.qemu.steps import (
     suspend,
     watch,
 )
-from leasehold.service.drivers.qemu.tasks import cancelled, gathered, uninterrupted
 from leasehold.service.drivers.qemu.warm import sweep_warm
-from leasehold.service.drivers.reconciler.backoff import Backoff
 from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Key
+from leasehold.service.drivers.reconciler.loop import Backoff
 from leasehold.service.drivers.reconciler.order_rules import Action, is_out_of_date
 
 # How an instance moves to another site of the same gateway, live if possible.

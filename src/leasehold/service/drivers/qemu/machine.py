@@ -16,9 +16,8 @@ from typing import NoReturn
 import structlog
 
 from leasehold.service.drivers.qemu.images.image import Image
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
+from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, uninterrupted
 from leasehold.service.drivers.qemu.qmp import NoAnswer, QmpConnection, connected, qmp_connection
-from leasehold.service.drivers.qemu.tasks import uninterrupted
 
 QEMU = "qemu-system-x86_64"
 KVM, TCG = "kvm", "tcg"

@@ -19,8 +19,7 @@ from leasehold.service.drivers.qemu.limits import CgroupLimits
 from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, VirtualMachine
 from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.output import console_file, output_folder
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
-from leasehold.service.drivers.qemu.tasks import Result, shielded
+from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, Result, shielded
 from leasehold.service.drivers.reconciler.driver import News
 
 _PRIVATE = 0o700

@@ -16,10 +16,9 @@ from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.qemu.instances import MemoryPlace, QemuInstance
 from leasehold.service.drivers.qemu.machine import GuestOver, VirtualMachine
 from leasehold.service.drivers.qemu.output import discard_output, keep_latest
-from leasehold.service.drivers.qemu.process import MachineFailed
+from leasehold.service.drivers.qemu.process import MachineFailed, gathered, uninterrupted, unless
 from leasehold.service.drivers.qemu.qmp import GuestAgent, NoAnswer, Refused, agent_at
 from leasehold.service.drivers.qemu.site import QemuSite
-from leasehold.service.drivers.qemu.tasks import gathered, uninterrupted, unless
 from leasehold.service.drivers.qemu.warm import warm_copy
 
 MAX_BOOTS = 3

@@ -29,9 +29,8 @@ from leasehold.service.drivers.qemu.machine import (
     base_of,
 )
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.process import QemuProcess
+from leasehold.service.drivers.qemu.process import QemuProcess, uninterrupted, unless
 from leasehold.service.drivers.qemu.qmp import agent_at
-from leasehold.service.drivers.qemu.tasks import uninterrupted, unless
 
 FOLDER = "warm"
 """Beside the image."""
