@@ -144,6 +144,24 @@ class TestStarts:
         assert column(run, "site") == ["a", "b"]
 
 
+class TestNativeSchedulers:
+    def test_the_clusters_own_scheduler_starts_jobs_in_its_order(self, world: World) -> None:
+        jobs = [(0, 100, 4, 100), (10, 300, 4, 300), (20, 50, 4, 50)]
+        cluster = {"name": "a", "slots": 4, "native_order": "shortest"}
+        starts_s = [round(ms / 1000) for ms in column(world.run(jobs, cluster=[cluster]), "first_start_ms")]
+        assert starts_s == [0, 150, 100]
+        cluster["native_order"] = "fifo"
+        starts_s = [round(ms / 1000) for ms in column(world.run(jobs, cluster=[cluster]), "first_start_ms")]
+        assert starts_s == [0, 100, 400]
+
+    def test_the_gateway_says_that_it_followed_and_guests_still_give_way(self, world: World) -> None:
+        cluster = {"name": "a", "slots": 4, "native_order": "shortest"}
+        jobs = [(0, 100, 4, 100), (10, 300, 4, 300), (20, 50, 4, 50)]
+        run = world.run(jobs, [(450, 500, 2, 500)], cluster=[cluster])
+        assert "started-by-native-scheduler" in tables(run)["decisions"]["reason"].to_list()
+        assert set(column(run, "state")) == {"completed"}
+
+
 class TestUsers:
     def test_a_job_is_cancelled_while_it_waits_and_another_while_it_runs(self, world: World) -> None:
         timeline = [{"at_s": at_s, "kind": "cancel", "stream": "own", "job": job} for at_s, job in ((50, 2), (80, "1"))]

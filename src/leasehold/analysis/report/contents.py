@@ -179,6 +179,10 @@ _EVENTS = {
     "lift-penalty": ("lifted penalty", "lifted penalties"),
     "late-start": ("late start",),
     "failed-start": ("failed start",),
+    "native-order": (
+        "job that a cluster's own scheduler started first",
+        "jobs that clusters' own schedulers started first",
+    ),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }

@@ -6,6 +6,7 @@ from typing import Protocol
 from leasehold.gateway.gateway import Gateway
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
+from leasehold.simulation.events.native import NativeSchedulers
 from leasehold.simulation.events.starts import MachineStarts
 from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
@@ -38,6 +39,9 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     }
     if nodes:
         sources.append(NodeFailures(gateway, nodes))
+    orders = {cluster.name: cluster.native_order for cluster in scenario.clusters if cluster.native_order}
+    if orders:
+        sources.append(NativeSchedulers(gateway, orders))
     starts = {cluster.name: cluster.starts for cluster in scenario.clusters if cluster.starts is not None}
     if starts:
         sources.append(MachineStarts(gateway, starts, scenario.seed))

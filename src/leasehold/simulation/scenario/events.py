@@ -11,6 +11,9 @@ from leasehold.configuration.times import Clock
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 
+NATIVE_ORDERS = ("fifo", "shortest", "narrowest", "widest")
+LOOKS_AGAIN_MS = 1_000
+"""How soon the queue of a cluster's own scheduler is looked at again, where its decision could not be followed yet."""
 DISTRIBUTIONS = ("exponential", "weibull")
 
 

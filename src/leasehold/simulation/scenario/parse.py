@@ -101,6 +101,9 @@ def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     own = CLUSTER.values(keys)
     failures = FAILURES.read(keys.table("failures")) if "failures" in keys else keys.take("failures", None)
     starts = read_starts(keys.table("starts")) if "starts" in keys else keys.take("starts", None)
+    if starts is not None and own["native_order"]:
+        expected = "nothing beside starts: the cluster's scheduler says when its jobs start"
+        raise InvalidField(keys.where("native_order"), own["native_order"], expected)
     return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts)
 
 

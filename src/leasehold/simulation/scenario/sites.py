@@ -31,7 +31,8 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
 def _settings(cluster: ClusterSpec) -> SiteSettings:
     settings = terms.site_settings(cluster.name, _number_of_slots(cluster), cluster.terms)
-    return settings if cluster.starts is None else replace(settings, confirms_starts=True)
+    confirms = cluster.starts is not None or bool(cluster.native_order)
+    return replace(settings, confirms_starts=True) if confirms else settings
 
 
 def _number_of_slots(cluster: ClusterSpec) -> int:

@@ -27,6 +27,7 @@ from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.simulation.scenario.events import (
+    NATIVE_ORDERS,
     NodeFailureRates,
     StartTimes,
     StreamUsers,
@@ -208,6 +209,16 @@ class ClusterSpec:
     ]
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
+    native_order: Annotated[
+        str,
+        Choice(
+            "order in which the cluster's own scheduler starts its users' jobs, the gateway following it",
+            more=": by submission (`fifo`), or the `shortest`, `narrowest` or `widest` first, whatever fits",
+            unset="none: the gateway starts them as planned",
+            of=NATIVE_ORDERS,
+            optional=True,
+        ),
+    ] = ""
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
 
@@ -401,7 +412,7 @@ class Scenario:
     @property
     def has_events(self) -> bool:
         """Whether anything happens besides jobs."""
-        machines = any(cluster.failures or cluster.starts for cluster in self.clusters)
+        machines = any(cluster.failures or cluster.starts or cluster.native_order for cluster in self.clusters)
         return bool(self.timeline or machines or any(stream.users for stream in self.streams))
 
     def to_dict(self) -> Plain:
