@@ -73,7 +73,9 @@ app.command()(reproduce)
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"leasehold {__version__}")
+        from leasehold.leasing.kernel import compiled
+
+        typer.echo(f"leasehold {__version__} (kernel: {'compiled' if compiled() else 'plain Python'})")
         raise typer.Exit
 
 
