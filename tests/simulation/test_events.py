@@ -9,7 +9,7 @@ from tests.simulation.worlds import LogLine, swf, tables
 
 from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
-from leasehold.model.errors import InvalidField
+from leasehold.model.errors import InputError, InvalidField
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
@@ -195,6 +195,21 @@ class TestUsers:
         assert column(run, "state") == ["completed", "killed"]
         assert column(run, "end_ms") == [150_000, 100_000]
         assert column(run, "requested_ms") == [200_000, 100_000]
+
+    def test_what_a_log_says_was_cancelled_is_asked_for_and_cancelled_after_that_time(self, world: World) -> None:
+        scenario = world.values([(0, 100, 4, 100), (20, 50, 4, 50), (30, 10, 1, 10)], [])
+        log = Path(scenario["stream"][0]["log"])
+        lines = log.read_text().splitlines()
+        lines[2] = "2 20 60 -1 -1 -1 -1 4 50 -1 5 1 1 -1 1 1 -1 -1"
+        log.write_text("\n".join(lines) + "\n")
+        assert column(world.run(**scenario), "source_id") == ["1", "3"]
+        scenario["stream"][0]["replay_cancelled"] = True
+        run = world.run(**scenario)
+        assert column(run, "state") == ["completed", "cancelled", "completed"]
+        assert column(run, "end_ms") == [100_000, 80_000, 110_000]
+        log.write_text(log.read_text() + "4 x\n")
+        with pytest.raises(InputError, match=rf"{log.name}:5"):
+            world.run(**scenario)
 
     def test_an_extension_is_denied_where_others_were_promised_the_room(self, world: World) -> None:
         extend = {"at_s": 50, "kind": "extend", "stream": "own", "job": 1, "by_s": 100}

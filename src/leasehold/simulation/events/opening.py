@@ -1,6 +1,7 @@
 """From what a scenario says to the sources of its events."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Protocol
 
 from leasehold.gateway.gateway import Gateway
@@ -12,7 +13,8 @@ from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
 from leasehold.simulation.kernel import EventSource
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS
-from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.scenario.spec import LogStream, Scenario
+from leasehold.simulation.workload.cancelled import cancelled_after_ms
 
 
 class CountingSource(EventSource, Protocol):
@@ -46,8 +48,13 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     if starts:
         sources.append(MachineStarts(gateway, starts, scenario.seed))
     users = {stream.name: stream.users for stream in scenario.streams if stream.users is not None}
-    if users or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
-        sources.append(Users(gateway, users, scenario.timeline, scenario.seed))
+    logged = {
+        stream.name: cancelled_after_ms(Path(stream.path))
+        for stream in scenario.streams
+        if isinstance(stream, LogStream) and stream.replay_cancelled
+    }
+    if users or logged or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
+        sources.append(Users(gateway, users, scenario.timeline, logged, scenario.seed))
     if any(entry.kind in AGREEMENT_KINDS for entry in scenario.timeline):
         sources.append(AgreementTimeline(scenario.agreements, scenario.timeline))
     timeline = SiteTimeline(scenario.timeline)

@@ -143,6 +143,8 @@ def _log(keys: Keys, clusters: Sequence[str]) -> LogStream:
         expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
         raise InvalidField(keys.where("format"), None, expected)
     stream = LogStream(**values)
+    if stream.replay_cancelled and stream.format != "swf":
+        raise InvalidField(keys.where("replay_cancelled"), True, "a log in the SWF")  # noqa: FBT003 - the value
     _check_whose(keys, stream)
     return replace(
         stream,

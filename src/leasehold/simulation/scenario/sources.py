@@ -7,10 +7,12 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from leasehold.configuration.tables import claims_of
 from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.simulation.scenario.spec import SIZE_RULES, ClusterSpec, LogStream, ModelStream, Scenario, StreamSpec
+from leasehold.simulation.workload.cancelled import log_with_cancelled
 from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, split_some, widest_part, within
 from leasehold.simulation.workload.das2 import Das2Parameters, das2_jobs
 from leasehold.simulation.workload.gwf import gwf_records
@@ -68,9 +70,21 @@ def _open(stream: StreamSpec, seed: int, notes: list[ReadingNotes]) -> Iterator[
 
 def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[WorkloadJob]:
     """Give the jobs of a whole log in its own time, placed at clusters or outside."""
+    if stream.replay_cancelled:
+        return _with_cancelled(stream, seed, notes)
     records = _READERS[stream.format](Path(stream.path), notes)
     split = Split(placing_rules(stream), seed, stream.name)
     return logged_jobs(records, stream.reading, split, notes)
+
+
+def _with_cancelled(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[WorkloadJob]:
+    """Give the jobs of a log and those that were cancelled while they waited."""
+    with TemporaryDirectory() as folder:
+        copy = log_with_cancelled(Path(stream.path), Path(folder))
+        try:
+            yield from open_log(replace(stream, path=str(copy), replay_cancelled=False), seed, notes)
+        except InputError as error:
+            raise InputError(Path(stream.path), error.line, error.problem) from None
 
 
 def _some(jobs: Iterator[WorkloadJob], stream: LogStream, notes: ReadingNotes) -> Iterator[WorkloadJob]:

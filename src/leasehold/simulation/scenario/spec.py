@@ -323,6 +323,15 @@ class LogStream:
             convert=_check_consumer,
         ),
     ] = "user"
+    replay_cancelled: Annotated[
+        bool,
+        Flag(
+            "jobs that were cancelled while they waited (status 5 of SWF, without run time) are submitted, and"
+            " cancelled after the time that the log says",
+            more="; otherwise they are left out",
+            optional=True,
+        ),
+    ] = False
     load: Annotated[float, _LOAD] = 1.0
     mix: LeaseMix = EVEN_MIX
     window: LogWindow = field(default_factory=LogWindow)
@@ -413,7 +422,7 @@ class Scenario:
     def has_events(self) -> bool:
         """Whether anything happens besides jobs."""
         machines = any(cluster.failures or cluster.starts or cluster.native_order for cluster in self.clusters)
-        return bool(self.timeline or machines or any(stream.users for stream in self.streams))
+        return bool(self.timeline or machines or any(map(_has_unruly_users, self.streams)))
 
     def to_dict(self) -> Plain:
         """Give the scenario as its file would say it, complete and with the default values filled in."""
@@ -433,6 +442,11 @@ class Scenario:
         if self.agreements:
             plain["agreement"] = [agreement_to_dict(one, self.clock) for one in self.agreements]
         return plain
+
+
+def _has_unruly_users(stream: StreamSpec) -> bool:
+    """Whether the users of a stream do anything but wait."""
+    return stream.users is not None or (isinstance(stream, LogStream) and stream.replay_cancelled)
 
 
 SCENARIO = Table(Scenario, "A scenario: clusters, their streams of requests, and the rules.")
