@@ -117,7 +117,7 @@ def _commands() -> Callable[..., object]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run one command; whatever the user can mend is told here."""
+    """Run one command; errors that the user can correct are reported here."""
     for name, setting in LEAN_TABLES.items():
         os.environ.setdefault(name, setting)
     failure = BAD_INPUT

@@ -31,12 +31,12 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
             gateway.sites[cluster.name].settings.slots,
             cluster.terms.overhead.vms_per_node,
             cluster.failures,
-            told,
+            failures,
             scenario.seed,
             cluster.name,
         )
         for cluster in scenario.clusters
-        if (told := [one for one in scenario.timeline if (one.kind, one.site) == ("node-failure", cluster.name)])
+        if (failures := [one for one in scenario.timeline if (one.kind, one.site) == ("node-failure", cluster.name)])
         or cluster.failures is not None
     }
     if nodes:

@@ -161,8 +161,8 @@ KINDS: Mapping[str, TimelineKind] = {
     "node-failure": TimelineKind(
         ("site", "lasts_s"),
         ("nodes",),
-        "so many nodes of the cluster, chosen at random, fail with all that runs on them, and are back after `lasts_s`,"
-        " as the gateway is told at once",
+        "this many nodes of the cluster, chosen at random, fail with everything that runs on them, and are back"
+        " after `lasts_s`; the gateway learns of it at once",
     ),
     "drain": TimelineKind(
         ("site",),

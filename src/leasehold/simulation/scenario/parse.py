@@ -200,7 +200,7 @@ EVERY = "*"
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``key=value`` texts; a value that is no TOML value is taken as text.
+    """Read ``key=value`` texts; a value that is not valid TOML is read as text.
 
     Raises InvalidField for a text without key or value.
     """
@@ -258,7 +258,7 @@ def _set(table: dict[str, Any], key: str, place: str, value: object) -> None:
         return
     below = table.setdefault(first, {})
     if not isinstance(below, dict):
-        raise InvalidField(f"--set {place}", value, f"a key of which {first} is no part: {first} is no table")
+        raise InvalidField(f"--set {place}", value, f"a key within a table, which {first} is not")
     _set(below, rest, place, value)
 
 

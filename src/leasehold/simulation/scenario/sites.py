@@ -205,7 +205,7 @@ def _check_parents(agreement: Agreement, by_name: dict[str, Agreement], provider
             raise UnknownName("parent", child.parent, by_name)
         parent = by_name[child.parent]
         if parent.name in above:
-            raise InvalidField("parent", agreement.parent, "an agreement that is no part of this one")
+            raise InvalidField("parent", agreement.parent, "an agreement that is not part of this one")
         above.append(parent.name)
         if child is agreement:
             check_delegation(child, parent, providers)

@@ -80,14 +80,14 @@ class LogInterpretation:
         if self.size == "allocated":
             wanted, other = other, wanted
         if wanted <= 0 < other:
-            notes.assume("give only one of requested and allocated processors; that one was taken")
+            notes.assume("give only one of requested and allocated processors; that one is used")
             return other
         return wanted
 
     def _memory_mib(self, record: LogRecord, notes: ReadingNotes) -> int:
         if record.memory_mib > 0:
             return record.memory_mib
-        notes.assume("do not say how much memory they asked for; the default of the reading was taken")
+        notes.assume("do not state the memory they requested; the default of the reading is used")
         return self.memory_mib
 
     def _times(self, record: LogRecord, notes: ReadingNotes) -> tuple[int, int]:
@@ -97,14 +97,14 @@ class LogInterpretation:
             notes.assume("ran for 0 s in the log; they run for 1 ms")
             actual_ms = 1
         if requested_ms <= 0:
-            notes.assume("do not say what time they asked for; they ask for exactly what they need")
+            notes.assume("do not state the time they requested; their run time is used")
             return actual_ms, actual_ms
         if actual_ms <= requested_ms:
             return requested_ms, actual_ms
         if self.overrun == "kill":
-            notes.assume("ran longer than they had asked; they are ended at their requested time")
+            notes.assume("ran longer than they had requested; they are ended at their requested time")
             return requested_ms, actual_ms
-        notes.assume("ran longer than they had asked; their request is taken to have been as long as their run")
+        notes.assume("ran longer than they had requested; their run time is used as their request")
         return actual_ms, actual_ms
 
 
