@@ -5,17 +5,16 @@ from pathlib import Path
 import pytest
 
 from bench.make_log import make_log
-from leasehold.simulation.workload.interpretation import LogInterpretation
+from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
-from leasehold.simulation.workload.swf import swf_header, swf_records
+from leasehold.simulation.workload.swf import SWF, swf_header
 
 PROCS = 256
 
 
 def jobs_of(log: Path) -> list[WorkloadJob]:
-    notes, reading = ReadingNotes("log"), LogInterpretation()
-    return [job for record in swf_records(log, notes) if (job := reading.job(record, notes)) is not None]
+    return list(logged_jobs(LoggedStream(log, SWF, [PlacingRule(site="home")]), ReadingNotes("log")))
 
 
 def made(folder: Path, estimates: str, seed: int = 1, jobs: int = 2_000) -> Path:

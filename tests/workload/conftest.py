@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.interpretation import LoggedStream, LogInterpretation, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
-from leasehold.simulation.workload.swf import swf_records
+from leasehold.simulation.workload.swf import SWF
 
 HOME = PlacingRule(site="home")
 
@@ -47,7 +47,7 @@ def read_swf() -> Callable[..., tuple[list[WorkloadJob], ReadingNotes]]:
     ) -> tuple[list[WorkloadJob], ReadingNotes]:
         notes = ReadingNotes("small")
         reading = interpretation or LogInterpretation()
-        jobs = list(logged_jobs(swf_records(path, notes), reading, Split([rule], 1, "small"), notes))
+        jobs = list(logged_jobs(LoggedStream(path, SWF, [rule], reading), notes))
         return jobs, notes
 
     return read

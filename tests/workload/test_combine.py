@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField
-from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within
+from leasehold.simulation.workload.combine import merged, scaled, shifted, within
 from leasehold.simulation.workload.job import WorkloadJob
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_read_before_it_is_needed() -> None:
             read.append(job.submit_ms)
             yield job
 
-    stream = within(from_zero(scaled(merged(watched()), 1.0)), 0)
+    stream = within(shifted(scaled(merged(watched()), 1.0), 0), 0)
     assert read == []
     list(islice(stream, 3))
 
@@ -86,13 +86,6 @@ def test_a_load_that_is_none_is_refused_at_once(load: float) -> None:
 def test_shifting_before_time_zero_is_refused() -> None:
     with pytest.raises(InvalidField, match="submit time after the shift"):
         list(shifted(iter(jobs_at([5])), -6))
-
-
-@given(times)
-def test_from_zero_keeps_all_gaps(times_ms: list[int]) -> None:
-    result = [job.submit_ms for job in from_zero(iter(jobs_at(times_ms)))]
-
-    assert result == [time_ms - times_ms[0] for time_ms in times_ms]
 
 
 @given(times, st.integers(0, 1_000), st.none() | st.integers(0, 1_000))

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from leasehold.model.errors import InputError
-from leasehold.simulation.workload.combine import from_zero
-from leasehold.simulation.workload.gwf import gwf_records
-from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.gwf import GWF
+from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
 
@@ -26,8 +25,7 @@ def line(submit: int, job: int = 1, separator: str = "\t") -> str:
 
 
 def jobs_of(path: Path, rule: PlacingRule) -> list[WorkloadJob]:
-    notes = ReadingNotes("grid")
-    return list(logged_jobs(gwf_records(path, notes), LogInterpretation(), Split([rule], 1, "grid"), notes))
+    return list(logged_jobs(LoggedStream(path, GWF, [rule]), ReadingNotes("grid")))
 
 
 def test_a_complete_line(log: Log) -> None:
@@ -66,10 +64,10 @@ def test_a_line_may_end_after_the_submitting_site(log: Log) -> None:
     assert len(jobs_of(log(short), PlacingRule())) == 1
 
 
-def test_seconds_since_1970_can_be_moved_to_zero(log: Log) -> None:
+def test_seconds_since_1970_are_read_as_they_are(log: Log) -> None:
     jobs = jobs_of(log(line(1_108_000_000, 1) + line(1_108_000_007, 2)), PlacingRule())
 
-    assert [job.submit_ms for job in from_zero(iter(jobs))] == [0, 7_000]
+    assert [job.submit_ms for job in jobs] == [1_108_000_000_000, 1_108_000_007_000]
 
 
 def test_statuses_two_to_four_have_no_special_meaning(log: Log) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType
-from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.lease_mix import LeaseMix
 from leasehold.simulation.workload.log_record import ReadingNotes
-from leasehold.simulation.workload.swf import swf_records
+from leasehold.simulation.workload.swf import SWF
 
 Log = Callable[[str], Path]
 Line = Callable[..., str]
@@ -28,8 +28,7 @@ def place(log: Log, swf_line: Line) -> Place:
             for number in range(1, 9)
         )
         notes = ReadingNotes("small")
-        split = Split(rules, seed, "small")
-        return list(logged_jobs(swf_records(log(text), notes), LogInterpretation(), split, notes)), notes
+        return list(logged_jobs(LoggedStream(log(text), SWF, rules, seed=seed), notes)), notes
 
     return placed
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from leasehold.simulation.scenario.sources import cluster_sizes, local_demand
-from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_blocks, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job_block import JobBlock
+from leasehold.simulation.workload.log_columns import Names
 from leasehold.simulation.workload.log_record import ReadingNotes
-from leasehold.simulation.workload.swf import swf_header, swf_records
+from leasehold.simulation.workload.swf import SWF, swf_header
 
 pytestmark = pytest.mark.traces
 
@@ -22,7 +24,7 @@ Find = Callable[[str], Path]
 
 
 def jobs_of(path: Path, rule: PlacingRule, notes: ReadingNotes) -> Iterator[WorkloadJob]:
-    return logged_jobs(swf_records(path, notes), LogInterpretation(), Split([rule], 1, "log"), notes)
+    return logged_jobs(LoggedStream(path, SWF, [rule]), notes)
 
 
 def assumed(notes: ReadingNotes, phrase: str) -> int:
@@ -61,13 +63,15 @@ def test_lcg_is_170_clusters(workload_log: Find) -> None:
     header = swf_header(workload_log(LCG))
     consumers: Counter[str] = Counter()
 
-    def counted(jobs: Iterator[WorkloadJob]) -> Iterator[WorkloadJob]:
-        for job in jobs:
-            consumers[job.consumer] += 1
-            yield job
+    def counted(blocks: Iterator[JobBlock]) -> Iterator[JobBlock]:
+        for block in blocks:
+            consumers.update(block.names.texts[code] for code in block.consumer.tolist())
+            block.note()
+            yield block
 
     rule = PlacingRule(site="{partition}", consumer="{group}")
-    demands = local_demand(counted(jobs_of(workload_log(LCG), rule, notes)))
+    log = LoggedStream(workload_log(LCG), SWF, [rule])
+    demands = local_demand(counted(logged_blocks(log, notes, Names())))
 
     assert notes.jobs == consumers.total() == 188_041
     assert set(header.names("Partition")) >= set(demands)

@@ -73,9 +73,7 @@ app.command()(reproduce)
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        from leasehold.leasing.kernel import compiled
-
-        typer.echo(f"leasehold {__version__} (kernel: {'compiled' if compiled() else 'plain Python'})")
+        typer.echo(f"leasehold {__version__}")
         raise typer.Exit
 
 
@@ -117,7 +115,7 @@ def _commands() -> Callable[..., object]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run one command; errors that the user can correct are reported here."""
+    """Run one command; whatever the user can mend is told here."""
     for name, setting in LEAN_TABLES.items():
         os.environ.setdefault(name, setting)
     failure = BAD_INPUT

@@ -124,7 +124,7 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
     return decorated
 
 
-NEEDS = "Requirements on each node"
+NEEDS = "What it needs on each node"
 SURELY = "When, and how surely"
 
 

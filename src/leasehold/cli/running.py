@@ -73,7 +73,7 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
         raise
     except KeyboardInterrupt:
         if (out / MANIFEST).is_file():
-            talk(f"leasehold: interrupted; results so far are in {out}")
+            talk(f"leasehold: interrupted; what was done until then is in {out}")
         raise typer.Exit(INTERRUPTED) from None
     return load(result.path)
 
@@ -99,7 +99,7 @@ def show_run(run: Run, report: Path | None) -> None:
     for paragraph in what_happened(run, numbers):
         lines += ["", paragraph.question, wrapped(paragraph.answer)]
     notes = manifest.get("notes", [])
-    lines += ["", "Assumptions about the logs:", *map(wrapped, notes)] if notes else []
+    lines += ["", "What the logs left open:", *map(wrapped, notes)] if notes else []
     lines += ["", f"Run folder: {run.path}"]
     lines += [f"Report:     {report}"] if report is not None else []
     lines += [f"Again:      {manifest.get('command', '')}"]

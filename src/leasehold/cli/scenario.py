@@ -106,16 +106,19 @@ def _scenario_of_run(folder: Path, overrides: Mapping[str, Any]) -> "Scenario":
 def _examine(source: str) -> dict[str, Any]:
     """Read a scenario and all its streams; raises whatever a run would raise on bad input."""
     from leasehold.simulation.scenario.sites import routing, site_settings
-    from leasehold.simulation.scenario.sources import open_streams, with_sizes
+    from leasehold.simulation.scenario.sources import open_blocks, with_sizes
+    from leasehold.simulation.workload.job_block import NO_SITE
     from leasehold.simulation.workload.log_record import ReadingNotes
 
     scenario = with_sizes(scenario_of(source))
     settings, notes = site_settings(scenario), list[ReadingNotes]()
     routing(scenario)
     jobs = {"local": 0, "external": 0, "coallocation": 0}
-    for job in open_streams(scenario, notes):
-        jobs["external" if job.site is None else "local"] += 1
-        jobs["coallocation"] += job.together is not None
+    for block in open_blocks(scenario, notes):
+        external = int((block.site == NO_SITE).sum())
+        jobs["external"] += external
+        jobs["local"] += len(block) - external
+        jobs["coallocation"] += int(block.is_coallocation.sum())
     return {
         "name": scenario.name,
         "clusters": len(settings),

@@ -3,7 +3,7 @@
 import gc
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,7 +14,6 @@ from time import perf_counter, process_time
 from typing import Any
 
 from leasehold import __version__
-from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.knowledge import Knowledge
@@ -155,6 +154,7 @@ def run_scenario(
             _pass_time(world, scenario, recorder, progress)
             status = "complete"
         finally:
+            jobs.close()  # so that the notes say how far the logs were read
             world.finish()
             manifest = make_manifest(scenario, command, status, world.now_ms, recorder, notes)
             manifest |= world.happened()
@@ -202,8 +202,6 @@ def make_gateway(
     see_through: Callable[[Knowledge], Knowledge] | None = None,
 ) -> Gateway:
     """Make the gateway of a scenario, its sizes settled, with nothing in it yet."""
-    if any(stream.together is not None for stream in scenario.streams):
-        resolve_placement_policies()
     sites = site_settings(scenario)
     return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 
@@ -240,7 +238,7 @@ def last_instant_ms(scenario: Scenario) -> int:
     return scenario.horizon_ms
 
 
-def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, WorkloadJob]]:
+def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Generator[tuple[int, WorkloadJob]]:
     return numbered(fitting(open_streams(scenario, notes), scenario))
 
 

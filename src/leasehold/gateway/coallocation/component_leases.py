@@ -76,7 +76,7 @@ class ComponentLeases:
 
 
 class ComponentClaims:
-    """Claims and releases; ``freed`` names the sites that got room back since it was last emptied."""
+    """Takes and gives back; ``freed`` names the sites that got room back since it was last emptied."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """A scenario around one workload log: its cluster (or clusters), its jobs at home, and guests if wished."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log2
@@ -9,7 +8,7 @@ from typing import Any
 
 from leasehold.model.errors import InvalidField
 from leasehold.simulation.scenario.parse import overridden, scenario_from_dict
-from leasehold.simulation.scenario.sources import open_streams, with_sizes
+from leasehold.simulation.scenario.sources import open_blocks, with_sizes
 from leasehold.simulation.scenario.spec import SIZE_RULES, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.lease_mix import LeaseMix
@@ -83,8 +82,8 @@ def _with_model_guests(scenario: Scenario) -> Scenario:
     parameters = _guest_parameters(max(slots), sum(slots))
     guests = ModelStream("guests", parameters, mix=LeaseMix.named(TAKEN_BACK))
     if scenario.horizon_ms is None:
-        last = deque(open_streams(scenario, []), maxlen=1)
-        scenario = replace(scenario, horizon_ms=last[0].submit_ms + 1 if last else 1)
+        last_ms = max(int(block.submit_ms[-1]) for block in open_blocks(scenario, []))
+        scenario = replace(scenario, horizon_ms=last_ms + 1)
     return replace(scenario, streams=(*scenario.streams, guests))
 
 

@@ -3,29 +3,41 @@
 How large the clusters are of which a log has to say it, is found in one pass over the jobs, before a run.
 """
 
-import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from leasehold.configuration.tables import claims_of
 from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.simulation.scenario.spec import SIZE_RULES, ClusterSpec, LogStream, ModelStream, Scenario, StreamSpec
-from leasehold.simulation.workload.cancelled import log_with_cancelled
-from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, split_some, widest_part, within
+from leasehold.simulation.workload.combine import (
+    cut,
+    cut_off,
+    merged,
+    merged_blocks,
+    moved,
+    numbered_blocks,
+    scaled,
+    scaled_block,
+    split_blocks,
+    split_some,
+    widest_part,
+    within,
+)
 from leasehold.simulation.workload.das2 import Das2Parameters, das2_jobs
-from leasehold.simulation.workload.gwf import gwf_records
-from leasehold.simulation.workload.interpretation import PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.gwf import GWF
+from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_blocks
 from leasehold.simulation.workload.job import WorkloadJob
-from leasehold.simulation.workload.log_record import LogRecord, ReadingNotes
+from leasehold.simulation.workload.job_block import NO_SITE, JobBlock, OfStream, blocks_of
+from leasehold.simulation.workload.log_columns import Ints, Names
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.streams import check_number
-from leasehold.simulation.workload.swf import swf_header, swf_records
+from leasehold.simulation.workload.swf import SWF, swf_header
 
-_READERS: dict[str, Callable[[Path, ReadingNotes], Iterator[LogRecord]]] = {
-    "gwf": gwf_records,
-    "swf": swf_records,
-}
+_FORMATS = {"gwf": GWF, "swf": SWF}
+_JOBS_PER_MODEL_BLOCK = 256
 
 
 def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[WorkloadJob]:
@@ -34,65 +46,91 @@ def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[Work
     The account of each log is added to ``notes`` and grows as the log is read. Reading raises InputError,
     with file and line, where a log is not what it should be.
     """
-    streams = [_bound(_joined(_open(s, scenario.seed, notes), s, scenario.seed), s) for s in scenario.streams]
-    return within(merged(*streams), 0, scenario.horizon_ms)
+    return merged(*(_jobs(stream, scenario, notes) for stream in scenario.streams))
 
 
-def _joined(jobs: Iterator[WorkloadJob], stream: StreamSpec, seed: int) -> Iterator[WorkloadJob]:
-    """Make co-allocations of those that the stream wants to run together."""
-    return jobs if stream.together is None else split_some(jobs, stream.together, seed, stream.name)
+def open_blocks(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[JobBlock]:
+    """Give the same jobs in blocks, numbered as `numbered` would number them; no block is empty."""
+    names = Names()
+    streams = [
+        _model_blocks(stream, scenario, names)
+        if isinstance(stream, ModelStream)
+        else _blocks(stream, scenario, notes, names)
+        for stream in scenario.streams
+    ]
+    return numbered_blocks(merged_blocks(streams))
 
 
-def _bound(jobs: Iterator[WorkloadJob], stream: StreamSpec) -> Iterator[WorkloadJob]:
-    """Say of each job what the whole stream says: where it is bound to, and what it claims."""
-    domain, claims = stream.domain, claims_of(stream.claims)
-    if not domain and not claims:
-        return jobs
-    return _with_bounds(jobs, domain, claims)
+def _jobs(stream: StreamSpec, scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[WorkloadJob]:
+    if isinstance(stream, ModelStream):
+        return _model_jobs(stream, scenario)
+    return jobs_in(_blocks(stream, scenario, notes, Names()))
 
 
-def _with_bounds(
-    jobs: Iterator[WorkloadJob], domain: str, claims: tuple[tuple[str, int], ...]
-) -> Iterator[WorkloadJob]:
+def jobs_in(blocks: Iterator[JobBlock]) -> Iterator[WorkloadJob]:
+    """Yield the jobs of blocks one by one."""
+    for block in blocks:
+        yield from block.jobs()
+
+
+def _model_jobs(stream: ModelStream, scenario: Scenario) -> Iterator[WorkloadJob]:
+    parameters = Das2Parameters.named(stream.parameters)
+    jobs = das2_jobs(parameters, scenario.seed, stream.name, stream.site, stream.mix, stream.consumer)
+    if stream.load != 1.0:
+        jobs = scaled(jobs, stream.load)
+    if stream.together is not None:
+        jobs = split_some(jobs, stream.together, scenario.seed, stream.name)
+    of = _in_common(stream)
+    if of.domain or of.claims:
+        jobs = _with_bounds(jobs, of)
+    return within(jobs, 0, scenario.horizon_ms)
+
+
+def _with_bounds(jobs: Iterator[WorkloadJob], of: OfStream) -> Iterator[WorkloadJob]:
     for job in jobs:
-        job.domain, job.claims = domain, claims
+        job.domain, job.claims = of.domain, of.claims
         yield job
 
 
-def _open(stream: StreamSpec, seed: int, notes: list[ReadingNotes]) -> Iterator[WorkloadJob]:
-    if isinstance(stream, ModelStream):
-        parameters = Das2Parameters.named(stream.parameters)
-        jobs = das2_jobs(parameters, seed, stream.name, stream.site, stream.mix, stream.consumer)
-        return jobs if stream.load == 1.0 else scaled(jobs, stream.load)
+def _in_common(stream: StreamSpec) -> OfStream:
+    """Say of each job what the whole stream says: where it is bound to, what it claims, how it may be split."""
+    return OfStream(stream.name, stream.domain, claims_of(stream.claims), stream.together)
+
+
+def _model_blocks(stream: ModelStream, scenario: Scenario, names: Names) -> Iterator[JobBlock]:
+    return blocks_of(_model_jobs(stream, scenario), names, _in_common(stream), _JOBS_PER_MODEL_BLOCK)
+
+
+def _blocks(stream: LogStream, scenario: Scenario, notes: list[ReadingNotes], names: Names) -> Iterator[JobBlock]:
     notes.append(ReadingNotes(stream.name))
-    return _some(_in_window(open_log(stream, seed, notes[-1]), stream), stream, notes[-1])
+    blocks = _some(_in_window(_log_blocks(stream, scenario.seed, notes[-1], names), stream), stream, notes[-1])
+    if stream.together is not None:
+        blocks = split_blocks(blocks, stream.together, scenario.seed, stream.name)
+    return cut_off(blocks, scenario.horizon_ms)
 
 
 def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[WorkloadJob]:
     """Give the jobs of a whole log in its own time, placed at clusters or outside."""
-    if stream.replay_cancelled:
-        return _with_cancelled(stream, seed, notes)
-    records = _READERS[stream.format](Path(stream.path), notes)
-    split = Split(placing_rules(stream), seed, stream.name)
-    return logged_jobs(records, stream.reading, split, notes)
+    return jobs_in(_log_blocks(stream, seed, notes, Names()))
 
 
-def _with_cancelled(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[WorkloadJob]:
-    """Give the jobs of a log and those that were cancelled while they waited."""
-    with TemporaryDirectory() as folder:
-        copy = log_with_cancelled(Path(stream.path), Path(folder))
-        try:
-            yield from open_log(replace(stream, path=str(copy), replay_cancelled=False), seed, notes)
-        except InputError as error:
-            raise InputError(Path(stream.path), error.line, error.problem) from None
+def _log_blocks(stream: LogStream, seed: int, notes: ReadingNotes, names: Names) -> Iterator[JobBlock]:
+    logged = LoggedStream(Path(stream.path), _FORMATS[stream.format], placing_rules(stream), stream.reading, seed)
+    of = (_in_common(stream),)
+    for block in logged_blocks(logged, notes, names):
+        block.streams = of
+        yield block
 
 
-def _some(jobs: Iterator[WorkloadJob], stream: LogStream, notes: ReadingNotes) -> Iterator[WorkloadJob]:
-    """Yield the jobs; InputError, with what became of the lines, for a log that was read and left none."""
+def _some(blocks: Iterator[JobBlock], stream: LogStream, notes: ReadingNotes) -> Iterator[JobBlock]:
+    """Yield the blocks with jobs; InputError, with what became of the lines, for a log that was read and left none."""
     is_empty = True
-    for job in jobs:
-        is_empty = False
-        yield job
+    for block in blocks:
+        if len(block):
+            is_empty = False
+            yield block
+        else:
+            block.note()
     if is_empty:
         kept = [] if notes.jobs == 0 else [f"{notes.jobs:,} are outside the window from begin_s to end_s"]
         reasons = [f"{count:,} {phrase}" for phrase, count in notes.skipped.most_common()]
@@ -100,16 +138,20 @@ def _some(jobs: Iterator[WorkloadJob], stream: LogStream, notes: ReadingNotes) -
         raise InputError(Path(stream.path), None, problem)
 
 
-def _in_window(jobs: Iterator[WorkloadJob], stream: LogStream) -> Iterator[WorkloadJob]:
+def _in_window(blocks: Iterator[JobBlock], stream: LogStream) -> Iterator[JobBlock]:
     """Cut the window out of a log, let it begin at zero, change its load, and put it where it belongs."""
-    window = stream.window
-    if window.from_zero:
-        jobs = from_zero(jobs)
-    if window.begin_ms or window.end_ms is not None:
-        jobs = shifted(within(jobs, window.begin_ms, window.end_ms), -window.begin_ms)
-    if stream.load != 1.0:
-        jobs = scaled(jobs, stream.load)
-    return shifted(jobs, window.shift_ms) if window.shift_ms else jobs
+    window, zero_ms = stream.window, None if stream.window.from_zero else 0
+    for whole in blocks:
+        block = whole
+        if zero_ms is None and len(block):
+            zero_ms = int(block.submit_ms[0])
+        block, is_over = cut(moved(block, block.submit_ms - (zero_ms or 0)), window.begin_ms, window.end_ms)
+        block = moved(block, block.submit_ms - window.begin_ms)
+        if stream.load != 1.0:
+            block = scaled_block(block, stream.load)
+        yield moved(block, block.submit_ms + window.shift_ms)
+        if is_over:
+            return
 
 
 def placing_rules(stream: LogStream) -> list[PlacingRule]:
@@ -130,6 +172,10 @@ def _site_pattern(stream: LogStream) -> str:
     return str(stream.site).replace("{", "{{").replace("}", "}}")
 
 
+def _none() -> Ints:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(slots=True)
 class ClusterDemand:
     """What one cluster's own jobs would take if every job started when it was submitted.
@@ -139,26 +185,48 @@ class ClusterDemand:
 
     widest_vms: int = 0
     peak_vms: int = 0
-    _running_vms: int = 0
-    _ends: list[tuple[int, int]] = field(default_factory=list)
+    _running_vms: Ints = field(default_factory=_none)
+    _ends_ms: Ints = field(default_factory=_none)
 
-    def add(self, job: WorkloadJob) -> None:
-        """Count one more job, submitted no earlier than the last."""
-        while self._ends and self._ends[0][0] <= job.submit_ms:
-            self._running_vms -= heapq.heappop(self._ends)[1]
-        heapq.heappush(self._ends, (job.submit_ms + job.actual_ms, job.vms))
-        self._running_vms += job.vms
-        self.peak_vms = max(self.peak_vms, self._running_vms)
-        self.widest_vms = max(self.widest_vms, job.vms)
+    def add(self, block: JobBlock) -> None:
+        """Count more jobs, submitted no earlier than the last."""
+        ends_ms = np.concatenate((self._ends_ms, block.submit_ms + block.actual_ms))
+        vms = np.concatenate((self._running_vms, block.vms))
+        by_end = np.argsort(ends_ms)
+        ended = np.concatenate(([0], np.cumsum(vms[by_end])))
+        ended_before = ended[np.searchsorted(ends_ms[by_end], block.submit_ms, side="right")]
+        busy = int(self._running_vms.sum()) + np.cumsum(block.vms) - ended_before
+        self.peak_vms = max(self.peak_vms, int(busy.max()))
+        self.widest_vms = max(self.widest_vms, int(block.vms.max()))
+        running = ends_ms > block.submit_ms[-1]
+        self._ends_ms, self._running_vms = ends_ms[running], vms[running]
 
 
-def local_demand(jobs: Iterable[WorkloadJob]) -> dict[str, ClusterDemand]:
-    """Return the demand at each home cluster, in one pass; external jobs have no home and are passed over."""
+def local_demand(blocks: Iterable[JobBlock]) -> dict[str, ClusterDemand]:
+    """Return the demand at each home cluster, in one pass and in the order in which they come first.
+
+    External jobs have no home and are passed over.
+    """
     demands: dict[str, ClusterDemand] = {}
-    for job in jobs:
-        if job.site is not None:
-            demands.setdefault(job.site, ClusterDemand()).add(job)
+    for block in blocks:
+        for site, rows in _by_site(block):
+            demands.setdefault(site, ClusterDemand()).add(block.taken(rows))
     return demands
+
+
+def _by_site(block: JobBlock) -> Iterator[tuple[str, Ints | slice]]:
+    """Yield the home clusters in the order in which they come first, and their jobs."""
+    if (block.site == block.site[:1]).all():
+        sites, ends = block.site[:1], np.array([0])
+        parts: list[Ints | slice] = [slice(None)]
+    else:
+        by_site = np.argsort(block.site, kind="stable")
+        sites, ends = np.unique(block.site[by_site], return_index=True)
+        parts = [*np.split(by_site, ends[1:])]
+    first = [0 if isinstance(rows, slice) else int(rows[0]) for rows in parts]
+    for part in np.argsort(first).tolist():
+        if len(sites) and sites[part] != NO_SITE:
+            yield block.names.texts[int(sites[part])], parts[part]
 
 
 def cluster_sizes(
@@ -197,8 +265,8 @@ def with_sizes(scenario: Scenario) -> Scenario:
     if all(isinstance(c.slots, int) for c in scenario.clusters) and all(s.cluster_by is None for s in logs):
         return scenario
     makers: dict[str, str] = {}
-    jobs = open_streams(replace(scenario, streams=tuple(logs)), [])
-    demands = local_demand(_noting_makers(jobs, makers))
+    blocks = open_blocks(replace(scenario, streams=tuple(logs)), [])
+    demands = local_demand(_noting_makers(blocks, makers))
     by_name = {stream.name: stream for stream in logs}
     clusters = [_sized(cluster, demands, logs) for cluster in scenario.clusters]
     known = {cluster.name for cluster in clusters}
@@ -209,12 +277,13 @@ def with_sizes(scenario: Scenario) -> Scenario:
     return replace(scenario, clusters=tuple(clusters))
 
 
-def _noting_makers(jobs: Iterator[WorkloadJob], makers: dict[str, str]) -> Iterator[WorkloadJob]:
+def _noting_makers(blocks: Iterator[JobBlock], makers: dict[str, str]) -> Iterator[JobBlock]:
     """Pass the jobs on, and note which stream was the first to name each cluster."""
-    for job in jobs:
-        if job.site is not None:
-            makers.setdefault(job.site, job.source)
-        yield job
+    for block in blocks:
+        for site, rows in _by_site(block):
+            if site not in makers:
+                makers[site] = block.streams[int(block.stream[rows][0])].source
+        yield block
 
 
 def _sized(cluster: ClusterSpec, demands: dict[str, ClusterDemand], logs: list[LogStream]) -> ClusterSpec:
@@ -252,14 +321,48 @@ def fitting(jobs: Iterator[WorkloadJob], scenario: Scenario) -> Iterator[Workloa
     return jobs if scenario.too_wide == "refuse" else _all_fitting(jobs, scenario)
 
 
+def fitting_blocks(blocks: Iterator[JobBlock], scenario: Scenario) -> Iterator[JobBlock]:
+    """Pass the jobs of blocks on as `fitting` does, those before one that does not fit included."""
+    return blocks if scenario.too_wide == "refuse" else _all_blocks_fitting(blocks, scenario)
+
+
 def _all_fitting(jobs: Iterator[WorkloadJob], scenario: Scenario) -> Iterator[WorkloadJob]:
+    slots = _slots_of(scenario)
+    for job in jobs:
+        _check_fits(job, slots)
+        yield job
+
+
+def _all_blocks_fitting(blocks: Iterator[JobBlock], scenario: Scenario) -> Iterator[JobBlock]:
+    slots = _slots_of(scenario)
+    for block in blocks:
+        at_site = np.array([slots.get(text, _ANY_WIDTH) for text in block.names.texts], np.int64)
+        most = np.where(block.site == NO_SITE, slots[None], at_site[block.site])
+        too_wide = np.flatnonzero(block.widest_part() > most)
+        if not len(too_wide):
+            yield block
+            continue
+        first = int(too_wide[0])
+        if first:
+            yield block.taken(slice(0, first))
+        for job in block.taken(slice(first, first + 1)).jobs():
+            _check_fits(job, slots)
+
+
+_ANY_WIDTH = 1 << 62
+
+
+def _slots_of(scenario: Scenario) -> dict[str | None, int]:
+    """Return the slots of each cluster, and under None those of the widest."""
     slots: dict[str | None, int] = {c.name: c.slots for c in scenario.clusters if isinstance(c.slots, int)}
     slots[None] = max(slots.values(), default=0)
-    for job in jobs:
-        # An unknown cluster is reported where it is looked up.
-        vms = widest_part(job)
-        if vms > slots.get(job.site, vms):
-            where = "the widest cluster" if job.site is None else f"its cluster {job.site}"
-            expected = f'at most {slots[job.site]}, what {where} has (or too_wide = "refuse")'
-            raise InvalidField(f"{job.source} job {job.source_id}: VMs", vms, expected)
-        yield job
+    return slots
+
+
+def _check_fits(job: WorkloadJob, slots: Mapping[str | None, int]) -> None:
+    # An unknown cluster is reported where it is looked up.
+    vms = widest_part(job)
+    if vms > slots.get(job.site, vms):
+        where = "the widest cluster" if job.site is None else f"its cluster {job.site}"
+        expected = f'at most {slots[job.site]}, what {where} has (or too_wide = "refuse")'
+        raise InvalidField(f"{job.source} job {job.source_id}: VMs", vms, expected)

@@ -3,7 +3,7 @@
 http://gwa.ewi.tudelft.nl/grid-workload-format/
 
 Its 29 columns begin like those of SWF, but names may replace numbers, a column names the
-submitting site, and times are often seconds since 1970: `combine.from_zero` lets such a log start at zero.
+submitting site, and times are often seconds since 1970: `from_zero` of its window lets such a log start at zero.
 The columns after that site may be cut short; they say nothing that Leasehold uses.
 """
 
@@ -24,6 +24,7 @@ GWF = LogFormat(
     fields_of=_fields,
     fewest_fields=17,
     most_fields=30,
+    has_tabs=True,
     site_column=16,
 )
 
@@ -31,6 +32,6 @@ GWF = LogFormat(
 def gwf_records(path: Path, notes: ReadingNotes) -> Iterator[LogRecord]:
     """Yield the jobs of a GWF log, plain or gzip.
 
-    Raises InputError, with file and line, for text that is not GWF.
+    Raises InputError, with file and line, for whatever is no GWF.
     """
     return log_records(path, GWF, notes)

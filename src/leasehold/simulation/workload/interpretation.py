@@ -5,15 +5,21 @@ Nothing is guessed silently: each assumption and each job left out is counted in
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from pathlib import Path
 from string import Formatter
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
+
 from leasehold.configuration.declaration import Choice, Table, Whole
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.request import LeaseType
 from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job_block import NO_DEADLINE, NO_SITE, JobBlock, LinesRead, OfStream
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix, LeaseTypeDraws
-from leasehold.simulation.workload.log_record import ID_FIELDS, UNKNOWN, LogRecord, ReadingNotes
+from leasehold.simulation.workload.log_columns import Flags, Ints, LogColumns, Names, RecordBlock
+from leasehold.simulation.workload.log_record import ID_FIELDS, PARTIAL, UNKNOWN, LogFormat, ReadingNotes
 from leasehold.simulation.workload.streams import check_number
 
 SIZES = ("requested", "allocated")
@@ -55,57 +61,13 @@ class LogInterpretation:
             raise UnknownName("overrun", self.overrun, OVERRUNS)
         check_number("memory_mib", self.memory_mib, 1)
 
-    def job(self, record: LogRecord, notes: ReadingNotes) -> WorkloadJob | None:
-        """Return the job of a line, without site and lease type; None if it cannot have one."""
-        if record.run_ms < 0:
-            notes.skip("were left out: no run time")
-            return None
-        vms = self._vms(record, notes)
-        if vms <= 0:
-            notes.skip("were left out: no number of processors")
-            return None
-        requested_ms, actual_ms = self._times(record, notes)
-        return WorkloadJob(
-            record.submit_ms,
-            vms,
-            requested_ms,
-            actual_ms,
-            source_id=record.source_id,
-            memory_mib=self._memory_mib(record, notes),
-            source=notes.source,
-        )
-
-    def _vms(self, record: LogRecord, notes: ReadingNotes) -> int:
-        wanted, other = record.requested_vms, record.allocated_vms
+    def vms(self, records: RecordBlock) -> tuple[Ints, Flags]:
+        """Return the processors of each job, and where only one of both numbers of processors is known."""
+        wanted, other = records.requested_vms, records.allocated_vms
         if self.size == "allocated":
             wanted, other = other, wanted
-        if wanted <= 0 < other:
-            notes.assume("give only one of requested and allocated processors; that one is used")
-            return other
-        return wanted
-
-    def _memory_mib(self, record: LogRecord, notes: ReadingNotes) -> int:
-        if record.memory_mib > 0:
-            return record.memory_mib
-        notes.assume("do not state the memory they requested; the default of the reading is used")
-        return self.memory_mib
-
-    def _times(self, record: LogRecord, notes: ReadingNotes) -> tuple[int, int]:
-        """Return requested and actual time; the second is longer only for a job that is to be killed."""
-        actual_ms, requested_ms = record.run_ms, record.requested_ms
-        if actual_ms == 0:
-            notes.assume("ran for 0 s in the log; they run for 1 ms")
-            actual_ms = 1
-        if requested_ms <= 0:
-            notes.assume("do not state the time they requested; their run time is used")
-            return actual_ms, actual_ms
-        if actual_ms <= requested_ms:
-            return requested_ms, actual_ms
-        if self.overrun == "kill":
-            notes.assume("ran longer than they had requested; they are ended at their requested time")
-            return requested_ms, actual_ms
-        notes.assume("ran longer than they had requested; their run time is used as their request")
-        return actual_ms, actual_ms
+        only_other = (wanted <= 0) & (other > 0)
+        return np.where(only_other, other, wanted), only_other
 
 
 READING = Table(LogInterpretation, "Meaning of the numbers in a line of a log.")
@@ -142,76 +104,217 @@ class PlacingRule:
             for name in _fields_in(text):
                 _check_field(text, name)
 
+    def fields(self) -> set[str]:
+        """Return the fields of the log that it looks at."""
+        return {*self.where, *_fields_in(self.site or ""), *_fields_in(self.consumer)}
 
-class Split:
+
+_FINDINGS = (
+    (True, PARTIAL),
+    (True, "were left out: no run time"),
+    (False, "give only one of requested and allocated processors; that one was taken"),
+    (True, "were left out: no number of processors"),
+    (False, "ran for 0 s in the log; they run for 1 ms"),
+    (False, "do not say what time they asked for; they ask for exactly what they need"),
+    (False, "ran longer than they had asked; they are ended at their requested time"),
+    (False, "ran longer than they had asked; their request is taken to have been as long as their run"),
+    (False, "do not say how much memory they asked for; the default of the reading was taken"),
+    (True, "were left out: no rule of the split is about them"),
+)
+"""What may be found about a line, and whether it is left out for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStream:
+    """A log, what its lines mean, and the rules that place its jobs, of which the first that fits one counts."""
+
+    path: Path
+    log_format: LogFormat
+    rules: Sequence[PlacingRule]
+    reading: LogInterpretation = field(default_factory=LogInterpretation)
+    seed: int = 1
+
+
+def logged_blocks(stream: LoggedStream, notes: ReadingNotes, names: Names) -> Iterator[JobBlock]:
+    """Yield the jobs of a log, read and placed; those that no rule is about are left out.
+
+    Types and deadlines come from random streams named after the source of the notes. A block may be empty; what its
+    lines have to be noted for counts once `JobBlock.note` is called.
+    """
+    fields = {name for rule in stream.rules for name in rule.fields()}
+    log = LogColumns(stream.path, stream.log_format, notes, sorted(fields))
+    split = _Split(stream.rules, LeaseTypeDraws(stream.seed, notes.source), log.names, names)
+    of = (OfStream(notes.source),)
+    for records in log.blocks():
+        findings, block = _interpreted(records, stream.reading, split)
+        block.streams, block.lines = of, LinesRead(notes, findings, _FINDINGS)
+        yield block
+
+
+def logged_jobs(stream: LoggedStream, notes: ReadingNotes) -> Iterator[WorkloadJob]:
+    """Yield the jobs of `logged_blocks` one by one."""
+    for block in logged_blocks(stream, notes, Names()):
+        yield from block.jobs()
+
+
+def _interpreted(
+    records: RecordBlock, reading: LogInterpretation, split: "_Split"
+) -> tuple[npt.NDArray[np.uint16], JobBlock]:
+    """Return what was found about the lines, and the jobs of those that are not left out."""
+    vms, has_one_size = reading.vms(records)
+    actual_ms = np.maximum(records.run_ms, 1)
+    has_no_time = records.requested_ms <= 0
+    overran = ~has_no_time & (actual_ms > records.requested_ms)
+    is_raised = overran if reading.overrun == "raise" else np.zeros_like(overran)
+    has_no_memory = records.memory_mib <= 0
+    rule = split.rules_of(records)
+    found = (
+        records.partial,
+        records.run_ms < 0,
+        has_one_size,
+        vms <= 0,
+        records.run_ms == 0,
+        has_no_time,
+        overran & ~is_raised,
+        is_raised,
+        has_no_memory,
+        rule < 0,
+    )
+    findings = np.zeros(len(records), np.uint16)
+    left = np.ones(len(records), np.bool_)
+    for bit, ((is_left_out, _), where) in enumerate(zip(_FINDINGS, found, strict=True)):
+        if where.any():
+            findings |= ((where & left) << bit).astype(np.uint16)
+            if is_left_out:
+                left &= ~where
+    rows = slice(None) if left.all() else np.flatnonzero(left)
+    kept = records.taken(rows)
+    requested_ms = np.where(has_no_time | is_raised, actual_ms, records.requested_ms)[rows]
+    placed = split.placed(kept, rule[rows], requested_ms)
+    none = np.zeros(len(kept), np.int64)
+    return findings, JobBlock(
+        submit_ms=kept.submit_ms,
+        vms=vms[rows],
+        requested_ms=requested_ms,
+        actual_ms=actual_ms[rows],
+        memory_mib=np.where(has_no_memory, reading.memory_mib, records.memory_mib)[rows],
+        source_id=kept.source_id,
+        is_coallocation=np.zeros(len(kept), np.bool_),
+        stream=none,
+        number=none,
+        line=np.arange(1, len(records) + 1)[rows],
+        names=split.names,
+        streams=(),
+        lines=None,
+        **placed,
+    )
+
+
+class _Split:
     """Places the jobs of one stream by the first rule that they agree with."""
 
-    def __init__(self, rules: Sequence[PlacingRule], seed: int, stream: str) -> None:
-        self._placings = [_Placing(rule) for rule in rules]
-        self._types = LeaseTypeDraws(seed, stream)
+    def __init__(
+        self, rules: Sequence[PlacingRule], draws: LeaseTypeDraws, of_fields: Mapping[str, Names], names: Names
+    ) -> None:
+        self.names = names
+        self._placings = [_Placing(rule, of_fields, names) for rule in rules]
+        self._draws = draws
 
-    def place(self, record: LogRecord, job: WorkloadJob) -> bool:
-        """Give the job its site, consumer and type; False if no rule is about it."""
-        for placing in self._placings:
-            if placing.is_about(record):
-                job.consumer = placing.consumer(record)
-                if placing.site is None:
-                    self._types.assign(job, placing.mix)
-                else:
-                    job.site = placing.site(record)
-                return True
-        return False
+    def rules_of(self, records: RecordBlock) -> Ints:
+        """Return the rule that counts for each line; -1 if none is about it."""
+        rule = np.full(len(records), -1)
+        for number, placing in reversed([*enumerate(self._placings)]):
+            rule[placing.is_about(records)] = number
+        return rule
 
-
-def logged_jobs(
-    records: Iterator[LogRecord], interpretation: LogInterpretation, split: Split, notes: ReadingNotes
-) -> Iterator[WorkloadJob]:
-    """Yield the jobs of a log, read and placed; those that no rule is about are left out and counted."""
-    for record in records:
-        job = interpretation.job(record, notes)
-        if job is None:
-            continue
-        if split.place(record, job):
-            yield job
-        else:
-            notes.skip("were left out: no rule of the split is about them")
+    def placed(self, records: RecordBlock, rule: Ints, requested_ms: Ints) -> dict[str, Ints]:
+        """Return the columns of a `JobBlock` that say whose the jobs are and of which type."""
+        size = len(records)
+        site, consumer = np.full(size, NO_SITE), np.zeros(size, np.int64)
+        lease_type, deadline_ms = np.full(size, int(LeaseType.NON_PREEMPTABLE)), np.full(size, NO_DEADLINE)
+        is_external = np.isin(rule, [number for number, one in enumerate(self._placings) if one.site is None])
+        places, slacks = np.zeros(size), np.zeros(size)
+        places[is_external], slacks[is_external] = self._draws.draw(int(np.count_nonzero(is_external)))
+        for number, placing in enumerate(self._placings):
+            rows = np.flatnonzero(rule == number)
+            if not len(rows):
+                continue
+            one = records if len(rows) == size else records.taken(rows)
+            consumer[rows] = placing.consumer(one)
+            if placing.site is not None:
+                site[rows] = placing.site(one)
+                continue
+            lease_type[rows] = types = placing.mix.picks(places[rows])
+            low, high = placing.mix.slack
+            slack = low + (high - low) * slacks[rows]
+            later_ms = np.ceil(requested_ms[rows] * (1.0 + slack)).astype(np.int64)
+            deadline_ms[rows] = np.where(types == LeaseType.MIGRATABLE, one.submit_ms + later_ms, NO_DEADLINE)
+        return {"site": site, "consumer": consumer, "lease_type": lease_type, "deadline_ms": deadline_ms}
 
 
 class _Placing:
-    """One rule, made ready to be asked a million times."""
+    """One rule, made ready to be asked about blocks."""
 
-    def __init__(self, rule: PlacingRule) -> None:
+    def __init__(self, rule: PlacingRule, of_fields: Mapping[str, Names], names: Names) -> None:
         wanted = {name: frozenset(map(str, values)) for name, values in rule.where.items()}
-        self._conditions = [(attrgetter(name), values) for name, values in wanted.items()]
-        self.site = None if rule.site is None else _filled(rule.site)
-        self.consumer = _filled(rule.consumer)
+        self._conditions = [(name, _ForEach(of_fields[name], values.__contains__)) for name, values in wanted.items()]
+        self.site = None if rule.site is None else _Filled(rule.site, of_fields, names)
+        self.consumer = _Filled(rule.consumer, of_fields, names)
         self.mix = rule.mix
 
-    def is_about(self, record: LogRecord) -> bool:
-        for value_of, values in self._conditions:  # noqa: SIM110  # all() costs a generator for every job
-            if value_of(record) not in values:
-                return False
-        return True
+    def is_about(self, records: RecordBlock) -> Flags:
+        """Say about which lines it is."""
+        agree = np.ones(len(records), np.bool_)
+        for name, agrees in self._conditions:
+            agree &= agrees(records.fields[name]).astype(np.bool_)
+        return agree
 
 
-def _filled(text: str) -> Callable[[LogRecord], str]:
-    """Return what writes a name such as ``"lcg-{partition}"`` for a record, each distinct name once."""
-    names = _fields_in(text)
-    if not names:
-        plain = text.format()
-        return lambda _record: plain
-    key_of = attrgetter(*names)
-    known: dict[object, str] = {}
+class _ForEach:
+    """A number for each text of a field, found once."""
 
-    def fill(record: LogRecord) -> str:
-        key = key_of(record)
-        if key not in known:
-            values = {name: getattr(record, name) for name in names}
-            named = {name: _UNKNOWN_NAME if value == UNKNOWN else value for name, value in values.items()}
-            known[key] = text.format(**named)
-        return known[key]
+    def __init__(self, names: Names, number_of: Callable[[str], int]) -> None:
+        self._names, self._number_of = names, number_of
+        self._numbers = np.zeros(0, np.int64)
 
-    return fill
+    def __call__(self, codes: Ints) -> Ints:
+        new = self._names.texts[len(self._numbers) :]
+        if new:
+            self._numbers = np.concatenate((self._numbers, [*map(self._number_of, new)]))
+        return self._numbers[codes]
+
+
+class _Filled:
+    """Writes a name such as ``"lcg-{partition}"`` for all lines, as codes of ``names``, each distinct name once."""
+
+    def __init__(self, text: str, of_fields: Mapping[str, Names], names: Names) -> None:
+        self._text, self._names = text, names
+        self._of_fields = {name: of_fields[name] for name in _fields_in(text)}
+        self._of_first = None
+        if len(self._of_fields) == 1:
+            ((name, texts),) = self._of_fields.items()
+            self._of_first = _ForEach(texts, lambda value: self._code({name: value}))
+
+    def __call__(self, records: RecordBlock) -> Ints:
+        columns = [records.fields[name] for name in self._of_fields]
+        if self._of_first is not None:
+            return self._of_first(columns[0])
+        if not columns:
+            return np.full(len(records), self._code({}))
+        different = np.zeros(len(records), np.int64)
+        for names, column in zip(self._of_fields.values(), columns, strict=True):
+            _, rows, different = np.unique(
+                different * len(names.texts) + column, return_index=True, return_inverse=True
+            )
+        codes = [
+            self._code({name: of.texts[records.fields[name][row]] for name, of in self._of_fields.items()})
+            for row in rows
+        ]
+        return np.array(codes, np.int64)[different]
+
+    def _code(self, values: Mapping[str, str]) -> int:
+        named = {name: _UNKNOWN_NAME if value == UNKNOWN else value for name, value in values.items()}
+        return self._names.code(self._text.format(**named))
 
 
 def _fields_in(text: str) -> list[str]:

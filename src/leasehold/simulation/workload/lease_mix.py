@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+import numpy as np
+import numpy.typing as npt
+
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.simulation.workload.job import WorkloadJob
@@ -40,7 +43,7 @@ class LeaseMix:
     def named(cls, shares: Mapping[str, float]) -> "LeaseMix":
         """Return the mix of these labels, as in ``{"cancelable": 0.5, "migratable": 0.5}``.
 
-        Raises UnknownName for an unknown lease type, InvalidField unless the shares add up to 1.
+        Raises UnknownName for a label that is no lease type, InvalidField unless the shares add up to 1.
         """
         for label in shares:
             if label not in LEASE_TYPES:
@@ -58,6 +61,12 @@ class LeaseMix:
             if place < end:
                 return kind
         return self._ends[-1][1]
+
+    def picks(self, places: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return `pick` of each place, as numbers."""
+        ends, kinds = zip(*self._ends, strict=True)
+        found = np.searchsorted(ends, places, side="right")
+        return np.array(kinds, np.int64)[np.minimum(found, len(kinds) - 1)]
 
 
 EVEN_MIX = LeaseMix()
@@ -79,3 +88,8 @@ class LeaseTypeDraws:
         slack = self._deadlines.uniform(*mix.slack)
         if job.lease_type is LeaseType.MIGRATABLE:
             job.deadline_ms = job.ready_ms + math.ceil(job.requested_ms * (1.0 + slack))
+
+    def draw(self, count: int) -> tuple[list[float], list[float]]:
+        """Return what the next so many jobs draw: each a place for its type, and one on the range of the slack."""
+        types, deadlines = self._types.random, self._deadlines.random
+        return [types() for _ in range(count)], [deadlines() for _ in range(count)]

@@ -11,8 +11,9 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO, cast
+from typing import BinaryIO, cast
 
 from leasehold.model.errors import InputError
 
@@ -22,12 +23,12 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def text_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, unpacked if it is gzip, whatever its name.
 
-    Bytes that are not UTF-8 survive as surrogate escapes, so that a header can be written back as it was.
+    Bytes that are no UTF-8 survive as surrogate escapes, so that a header can be written back as it was.
     Raises InputError for a file that cannot be opened, is cut off or is damaged.
     """
     number = 0
     try:
-        with _opened(path) as file:
+        with TextIOWrapper(opened(path), encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):  # noqa: B007  # the handlers tell how far reading got
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -37,12 +38,11 @@ def text_lines(path: Path) -> Iterator[str]:
         raise InputError(path, None, f"cannot be read: {error.strerror}") from error
 
 
-def _opened(path: Path) -> TextIO:
+def opened(path: Path) -> BinaryIO:
+    """Open a file for reading, unpacked if it is gzip."""
     with path.open("rb") as file:
         packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    if packed:
-        return cast("TextIO", gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape"))
-    return path.open(encoding="utf-8", errors="surrogateescape")
+    return cast("BinaryIO", gzip.open(path)) if packed else path.open("rb")
 
 
 @dataclass(slots=True)
@@ -89,8 +89,11 @@ ID_FIELDS = ("user", "group", "queue", "partition", "site")
 UNKNOWN = "-1"
 """What both formats write where they do not know."""
 
-_LARGEST = 10**14  # milliseconds, or processors: 3,000 years, far inside 64 bits
+LARGEST = 10**14  # milliseconds, or processors: 3,000 years, far inside 64 bits
 _STATUS = 10
+
+PARTIAL = "were left out: a part (status 2, 3 or 4) of a job that has a line of its own"
+"""Completes "n of m jobs ..." for lines that are `LogFormat.partial`."""
 
 _Numbers = tuple[int, int, int, int, int]
 """Submit time, run time, processors allocated and requested, requested time; times in milliseconds."""
@@ -119,7 +122,8 @@ class LogFormat:
     """What one log format is like, beyond the columns that all share.
 
     ``fewest_fields`` and ``most_fields`` bound a line. ``partial`` are the status codes of lines about a part
-    of a job that a line of its own sums up. ``site_column`` is the column of the submitting site.
+    of a job that a line of its own sums up. ``has_tabs`` if tabs, where there are any, and not spaces separate the
+    fields. ``site_column`` is the column of the submitting site.
     """
 
     name: str
@@ -128,6 +132,7 @@ class LogFormat:
     fewest_fields: int
     most_fields: int
     partial: frozenset[str] = frozenset()
+    has_tabs: bool = False
     site_column: int | None = None
 
 
@@ -139,24 +144,38 @@ def log_records(path: Path, log_format: LogFormat, notes: ReadingNotes) -> Itera
     """
     last_ms = 0
     for number, line in enumerate(text_lines(path), 1):
-        text = line.strip()
-        if not text or text[0] == log_format.comment:
+        text = job_text(line, log_format)
+        if not text:
             continue
         notes.read += 1
         try:
-            fields = _fields(text, log_format)
-            if fields[_STATUS] in log_format.partial:
-                notes.skip("were left out: a part (status 2, 3 or 4) of a job that has a line of its own")
-                continue
-            record = _record(fields, log_format)
+            record = careful_record(text, log_format)
         except ValueError as error:
             raise InputError(path, number, str(error)) from None
+        if record is None:
+            notes.skip(PARTIAL)
+            continue
         if record.submit_ms < last_ms:
-            raise InputError(path, number, _out_of_order(last_ms, record.submit_ms, log_format))
+            raise InputError(path, number, out_of_order(last_ms, record.submit_ms, log_format))
         last_ms = record.submit_ms
         yield record
     if not notes.read:
         raise InputError(path, None, f"holds no job, expected a workload log in {log_format.name}")
+
+
+def job_text(line: str, log_format: LogFormat) -> str:
+    """Give what a line says of a job; nothing if it is blank or a comment."""
+    text = line.strip()
+    return "" if text[:1] == log_format.comment else text
+
+
+def careful_record(text: str, log_format: LogFormat) -> LogRecord | None:
+    """Read the text of a job line; None if it is about a part of a job.
+
+    Raises ValueError saying what is wrong and what was expected.
+    """
+    fields = _fields(text, log_format)
+    return None if fields[_STATUS] in log_format.partial else _record(fields, log_format)
 
 
 def _fields(text: str, log_format: LogFormat) -> list[str]:
@@ -171,12 +190,12 @@ def _fields(text: str, log_format: LogFormat) -> list[str]:
 
 
 def _check_is_text(text: str) -> None:
-    """Refuse bytes that are not UTF-8: headers may hold some, the fields of a job may not."""
+    """Refuse bytes that are no UTF-8: headers may hold some, the fields of a job may not."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         before = text[: error.start]
-        raise ValueError(f"found bytes that are not UTF-8 after {before!r}, expected text") from None
+        raise ValueError(f"found bytes that are no UTF-8 after {before!r}, expected text") from None
 
 
 def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
@@ -186,7 +205,7 @@ def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
         numbers = int(submit) * 1000, int(run) * 1000, int(allocated), int(vms), int(time) * 1000
     except ValueError:
         numbers = _checked_numbers(submit, run, allocated, vms, time)
-    if numbers[0] < 0 or max(numbers) > _LARGEST:
+    if numbers[0] < 0 or max(numbers) > LARGEST:
         numbers = _checked_numbers(submit, run, allocated, vms, time)
     memory_mib = -1 if memory == UNKNOWN else _mebibytes(memory)
     site = UNKNOWN if log_format.site_column is None else fields[log_format.site_column]
@@ -230,12 +249,13 @@ def _number(field: str, text: str, expected: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{field}: got {text!r}, expected {expected} (-1 for unknown)")
-    if number > _LARGEST // 1000:
-        raise ValueError(f"{field}: got {text!r}, expected {expected} of at most {_LARGEST // 1000:,}")
+    if number > LARGEST // 1000:
+        raise ValueError(f"{field}: got {text!r}, expected {expected} of at most {LARGEST // 1000:,}")
     return number
 
 
-def _out_of_order(last_ms: int, submit_ms: int, log_format: LogFormat) -> str:
+def out_of_order(last_ms: int, submit_ms: int, log_format: LogFormat) -> str:
+    """Say that a job was submitted before the one above it, and how to sort the log."""
     return (
         f"submit time: {submit_ms / 1000:.15g} s is before the job above it ({last_ms / 1000:.15g} s), "
         f"expected lines in order of submission; sort them with: (grep '^{log_format.comment}' LOG; "

@@ -48,7 +48,7 @@ IdempotencyKey = Annotated[
     response_description="The lease. One that can never be served is `refused`, with its reason.",
     responses={
         201: {"headers": LOCATION},
-        200: {"model": Lease, "description": "The lease created with this key.", "headers": LOCATION},
+        200: {"model": Lease, "description": "The lease that came of it before.", "headers": LOCATION},
         **refuses(Kind.IDEMPOTENCY_CONFLICT, Kind.TOO_MANY_OPEN),
     },
 )
@@ -215,7 +215,7 @@ def _home(body: LeaseSpec, principal: Principal) -> str | None:
     """The home site of a local request, None for any other."""
     if not body.local:
         if body.site is not None:
-            raise InvalidField("site", body.site, "none: only a local request names its site")
+            raise InvalidField("site", body.site, "none: only a local request says its site")
         return None
     if body.site is not None:
         return body.site

@@ -1,0 +1,111 @@
+"""Logs read line by line and job by job, as the documentation says it: what reading in blocks is held against."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from leasehold.simulation.scenario.spec import LogStream
+from leasehold.simulation.workload.combine import scaled, shifted, split_some, within
+from leasehold.simulation.workload.interpretation import LoggedStream, LogInterpretation, PlacingRule
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.lease_mix import LeaseTypeDraws
+from leasehold.simulation.workload.log_record import UNKNOWN, LogRecord, ReadingNotes, log_records
+
+
+def job_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -> WorkloadJob | None:
+    """Interpret one line."""
+    if record.run_ms < 0:
+        notes.skip("were left out: no run time")
+        return None
+    vms, other = record.requested_vms, record.allocated_vms
+    if reading.size == "allocated":
+        vms, other = other, vms
+    if vms <= 0 < other:
+        notes.assume("give only one of requested and allocated processors; that one was taken")
+        vms = other
+    if vms <= 0:
+        notes.skip("were left out: no number of processors")
+        return None
+    requested_ms, actual_ms = times_of(reading, record, notes)
+    memory_mib = record.memory_mib
+    if memory_mib <= 0:
+        notes.assume("do not say how much memory they asked for; the default of the reading was taken")
+        memory_mib = reading.memory_mib
+    return WorkloadJob(
+        record.submit_ms,
+        vms,
+        requested_ms,
+        actual_ms,
+        source_id=record.source_id,
+        memory_mib=memory_mib,
+        source=notes.source,
+    )
+
+
+def times_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -> tuple[int, int]:
+    """Return requested and actual time."""
+    actual_ms, requested_ms = record.run_ms, record.requested_ms
+    if actual_ms == 0:
+        notes.assume("ran for 0 s in the log; they run for 1 ms")
+        actual_ms = 1
+    if requested_ms <= 0:
+        notes.assume("do not say what time they asked for; they ask for exactly what they need")
+        return actual_ms, actual_ms
+    if actual_ms <= requested_ms:
+        return requested_ms, actual_ms
+    if reading.overrun == "kill":
+        notes.assume("ran longer than they had asked; they are ended at their requested time")
+        return requested_ms, actual_ms
+    notes.assume("ran longer than they had asked; their request is taken to have been as long as their run")
+    return actual_ms, actual_ms
+
+
+def is_placed(record: LogRecord, job: WorkloadJob, rules: Sequence[PlacingRule], draws: LeaseTypeDraws) -> bool:
+    """Give the job its site, consumer and type by the first rule about it."""
+    texts = {name: getattr(record, name) for name in ("user", "group", "queue", "partition", "site")}
+    named = {name: "unknown" if text == UNKNOWN else text for name, text in texts.items()}
+    for rule in rules:
+        if all(texts[name] in set(map(str, values)) for name, values in rule.where.items()):
+            job.consumer = rule.consumer.format(**named)
+            if rule.site is None:
+                draws.assign(job, rule.mix)
+            else:
+                job.site = rule.site.format(**named)
+            return True
+    return False
+
+
+def literal_jobs(stream: LoggedStream, notes: ReadingNotes) -> Iterator[WorkloadJob]:
+    """Yield the jobs of a log."""
+    draws = LeaseTypeDraws(stream.seed, notes.source)
+    for record in log_records(stream.path, stream.log_format, notes):
+        job = job_of(stream.reading, record, notes)
+        if job is None:
+            continue
+        if is_placed(record, job, stream.rules, draws):
+            yield job
+        else:
+            notes.skip("were left out: no rule of the split is about them")
+
+
+def literal_window(
+    jobs: Iterator[WorkloadJob], stream: LogStream, seed: int, horizon_ms: int | None
+) -> Iterator[WorkloadJob]:
+    """Yield the jobs of a log that a scenario wants, at their times in the run."""
+    window = stream.window
+    if window.from_zero:
+        jobs = from_zero(jobs)
+    jobs = shifted(within(jobs, window.begin_ms, window.end_ms), -window.begin_ms)
+    jobs = shifted(scaled(jobs, stream.load), window.shift_ms)
+    if stream.together is not None:
+        jobs = split_some(jobs, stream.together, seed, stream.name)
+    return within(jobs, 0, horizon_ms)
+
+
+def from_zero(jobs: Iterator[WorkloadJob]) -> Iterator[WorkloadJob]:
+    """Yield the jobs with the first one at zero."""
+    start_ms: int | None = None
+    for job in jobs:
+        start_ms = job.submit_ms if start_ms is None else start_ms
+        deadline_ms = None if job.deadline_ms is None else job.deadline_ms - start_ms
+        later_ms = job.submit_ms - start_ms
+        yield replace(job, submit_ms=later_ms, ready_ms=later_ms, deadline_ms=deadline_ms)
