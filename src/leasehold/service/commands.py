@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
-from leasehold.model.coallocation import Claim, Component
+from leasehold.model.coallocation import CoAllocationRequest
 from leasehold.model.event import Event
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
@@ -43,26 +43,21 @@ class Submit:
 class SubmitCoAllocation:
     """Submit a co-allocation: its components run together or not at all.
 
+    ``request``            the request; the engine assigns its numbers and times, as in `Submit`
+    ``name, command``      of each component's lease
     ``key, request_hash``  as in `Submit`
-    ``ready_ms``           not before, Unix ms; None: now
-    The rest is as in `leasehold.model.coallocation.CoAllocationRequest`; ``command`` is what each component runs.
     """
 
-    consumer: str
-    components: tuple[Component, ...]
-    claim: Claim = Claim.INCREMENTAL
-    place: str = "worst-fit"
-    ready_ms: int | None = None
-    deadline_ms: int | None = None
-    tries: int = 3
-    retries: int = 0
-    margin_ms: int = 0
+    request: CoAllocationRequest
     name: str = ""
-    group: str = ""
     command: tuple[str, ...] = ()
     key: str = ""
     request_hash: str = ""
-    is_foreign: bool = False
+
+    @property
+    def consumer(self) -> str:
+        """The consumer that submits the request."""
+        return self.request.consumer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.service.engine.conftest import NewStore
 from tests.service.engine.examples import S, guest, journal, lease, local, seen, submitted, two_sites
 from tests.service.engine.test_atomicity import contents, failing
 
-from leasehold.model.coallocation import Claim, Component
+from leasehold.model.coallocation import Claim, CoAllocationRequest, Component
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.commands import Cancel, CancelCoAllocation, Command, SubmitCoAllocation, Undrain
 from leasehold.service.drivers.protocol import Phase
@@ -26,7 +26,13 @@ SHARED_STORES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 def together(*vms: int, asked_s: float = 60, claim: Claim = Claim.INCREMENTAL, **said: Any) -> SubmitCoAllocation:
     """A co-allocation of components of so many VMs each."""
     components = tuple(Component(count, round(asked_s * S)) for count in vms)
-    return SubmitCoAllocation("physics", components, claim, **said)
+    of_it = {name: said.pop(name) for name in ("name", "command", "key", "request_hash") if name in said}
+    return SubmitCoAllocation(request(components, claim=claim, **said), **of_it)
+
+
+def request(components: tuple[Component, ...], **said: Any) -> CoAllocationRequest:
+    fields: dict[str, Any] = {"submit_ms": 0, "ready_ms": 0, "first_lease_id": 0, "consumer": "physics"}
+    return CoAllocationRequest(0, components, **fields | said)
 
 
 def coallocation(live: Live, coallocation_id: int = 1) -> CoAllocationRow:
@@ -106,7 +112,7 @@ def test_what_makes_no_sense_is_answered_with_its_field(live: Live) -> None:
     answers = live.do(
         together(),
         together(0),
-        SubmitCoAllocation("physics", (Component(1, S, "mars"),)),
+        SubmitCoAllocation(request((Component(1, S, "mars"),))),
         together(1, place="best-fit"),
         together(1, deadline_ms=BEGIN_MS - 1),
         CancelCoAllocation(7),

@@ -1,6 +1,7 @@
 """The co-allocations of one engine: what is asked of them, and how they stand."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from leasehold.model.coallocation import CoAllocation, CoAllocationRequest
@@ -40,21 +41,12 @@ class CoAllocationRepository:
 
     def would_be(self, command: SubmitCoAllocation, now_ms: int) -> CoAllocationRequest:
         """Give the request that a command would make now; raises what `submit` raises."""
-        request = CoAllocationRequest(
-            self._last_id + 1,
-            command.components,
-            now_ms,
-            now_ms if command.ready_ms is None else max(now_ms, command.ready_ms),
-            self._leases.last_id + 1,
-            command.consumer,
-            command.group,
-            command.claim,
-            command.place,
-            command.deadline_ms,
-            command.tries,
-            command.retries,
-            command.margin_ms,
-            is_foreign=command.is_foreign,
+        request = replace(
+            command.request,
+            id=self._last_id + 1,
+            submit_ms=now_ms,
+            ready_ms=max(now_ms, command.request.ready_ms),
+            first_lease_id=self._leases.last_id + 1,
         )
         self._core.gateway.coallocations.check(request)
         self._leases.requests.check(request.consumer, len(request.components))

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.model.coallocation import Claim, Component
+from leasehold.model.coallocation import Claim, CoAllocationRequest, Component
 from leasehold.model.errors import InvalidField
 from leasehold.model.reason import sentence
 from leasehold.protocol.coallocations import (
@@ -129,23 +129,24 @@ def _submission(body: CoAllocationSpec, principal: Principal, key: str) -> Submi
     """
     group = next(iter(principal.groups), "") if body.group is None else body.group
     require_submission(principal, home=None, group=group)
-    return SubmitCoAllocation(
-        consumer=principal.consumer,
+    request = CoAllocationRequest(
+        id=0,
         components=tuple(_component(one, body) for one in body.components),
+        submit_ms=0,  # the engine says when
+        ready_ms=0 if body.ready is None else unix_ms(body.ready),
+        first_lease_id=0,
+        consumer=principal.consumer,
+        group=group,
         claim=Claim(body.claim),
         place=body.place,
-        ready_ms=None if body.ready is None else unix_ms(body.ready),
         deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
         tries=body.tries,
         retries=body.retries,
         margin_ms=read_duration(body.margin_s),
-        name=body.name,
-        group=group,
-        command=tuple(body.command),
-        key=key,
-        request_hash=request_hash(body, "coallocation ") if key else "",
         is_foreign=principal.is_foreign,
     )
+    hashed = request_hash(body, "coallocation ") if key else ""
+    return SubmitCoAllocation(request, body.name, tuple(body.command), key=key, request_hash=hashed)
 
 
 def _component(one: ComponentSpec, body: CoAllocationSpec) -> Component:
