@@ -73,7 +73,8 @@ class ResponseModel(BaseModel):
         moment, -1 are none. Raises TypeError for a field that is not given and that no source has.
         """
         for field, place, name, shown in _taken(cls, tuple(map(type, sources)), frozenset(given)):
-            given[field] = shown(getattr(sources[place], name))
+            value = getattr(sources[place], name)
+            given[field] = value if shown is None else shown(value)
         return cls(**given)
 
     def told(self) -> dict[str, Any]:
@@ -84,25 +85,21 @@ class ResponseModel(BaseModel):
 @cache
 def _taken(
     model: type[ResponseModel], kinds: tuple[type, ...], given: frozenset[str]
-) -> tuple[tuple[str, int, str, Callable[[Any], object]], ...]:
+) -> tuple[tuple[str, int, str, Callable[[Any], object] | None], ...]:
     """Find for each field that is not given its source, its name there, and how it is shown."""
     return tuple((field, *_source_of(model, field, kinds)) for field in model.model_fields if field not in given)
 
 
 def _source_of(
     model: type[ResponseModel], field: str, kinds: tuple[type, ...]
-) -> tuple[int, str, Callable[[Any], object]]:
+) -> tuple[int, str, Callable[[Any], object] | None]:
     stem = field.removesuffix("_at").removesuffix("_s")
     of_time = _seconds if field.endswith("_s") else planned
-    for name, shown in ((field, _as_it_is), (f"{stem}_ms", of_time)):
+    for name, shown in ((field, None), (f"{stem}_ms", of_time)):
         for place, kind in enumerate(kinds):
             if hasattr(kind, name):  # all are slotted, so that the class has what its instances have
                 return place, name, shown
     raise TypeError(f"{model.__name__}.{field} is neither given nor in {', '.join(kind.__name__ for kind in kinds)}")
-
-
-def _as_it_is(value: object) -> object:
-    return value
 
 
 def _seconds(duration_ms: int | None) -> int | float | None:

@@ -251,10 +251,10 @@ def statement(
         if record.agreement.consumer == consumer and record.agreement.resource == CPUS
     ]
     shares = [share for share in found if share is not None]
-    punished = [row for row in penalties if row.consumer == consumer and _lies_in(row.since_ms, time)]
+    punished = [row for row in penalties if row.penalty.consumer == consumer and _lies_in(row.penalty.since_ms, time)]
     used = {use.domain: use for use in account(of_guests, [time])}
     named = {ground.line_of(share.provider) for share in shares} | used.keys()
-    named |= {ground.line_of(row.provider) for row in punished}
+    named |= {ground.line_of(row.penalty.provider) for row in punished}
     lines = [_line(name, time, used.get(name), shares, punished, ground) for name in sorted(named - {EVERYBODY})]
     return [*lines, _sum(time, of_guests, shares, punished, ground)]
 
@@ -274,7 +274,7 @@ def _line(
         ground.cpus.get(domain, 0) * (time[1] - time[0]),
         0 if use is None else use.peak_vms,
         0 if use is None else use.leases,
-        tuple(row for row in penalties if ground.line_of(row.provider) == domain),
+        tuple(row for row in penalties if ground.line_of(row.penalty.provider) == domain),
     )
 
 

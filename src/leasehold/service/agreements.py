@@ -115,7 +115,8 @@ class Agreements:
         """Return the parties for the provider and the consumer of these penalties."""
 
         def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
-            return [(Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer)) for row in penalties]
+            of_rows = [row.penalty for row in penalties]
+            return [(Party(sites=_sites(engine, one.provider)), _consumer(engine, one.consumer)) for one in of_rows]
 
         return await self._engine.ask(look)
 

@@ -29,7 +29,7 @@ UP, DRAINED, UNREACHABLE = "up", "drained", "unreachable"
 
 @dataclass(frozen=True, slots=True)
 class SiteState:
-    """One site as it is now; counts of VMs and of waiting leases.
+    """One site as it is now; ``drained`` says by whom it is, None where it is not.
 
     ``domain`` is the virtual domain that it is in, "" for none; ``resources`` are units besides its slots.
     ``allows`` says which guests its owner takes, "" where only its own manager knows.
@@ -41,13 +41,8 @@ class SiteState:
     driver: str
     capabilities: Capabilities
     status: str
-    drained_by: str
-    note: str
-    local_vms: int
-    guest_vms: int
-    free_vms: int
-    waiting_local: int
-    waiting_guest: int
+    occupancy: Occupancy | SiteStatus
+    drained: SiteRow | None
     last_seen_ms: int | None
     problem: str
     overheads: tuple[Overhead, ...] = ()
@@ -117,8 +112,8 @@ class Sites:
         sites = [glance(name, self._specs[name].slots, self.status(name), held[name]) for name in self._reconcilers]
         for name, status in statuses.items():
             state = self._remote(name, status)
-            kinds = {LOCAL: state.local_vms, GUESTS: state.guest_vms}
-            kinds[idle_kind(state.status)] = state.free_vms
+            kinds = {LOCAL: status.local_vms, GUESTS: status.guest_vms}
+            kinds[idle_kind(state.status)] = status.free_vms
             sites.append(Glance(name, state.slots, state.status, kinds))
         return Overview(sites, waiting)
 
@@ -168,7 +163,7 @@ class Sites:
 
     def _own(self, name: str, now: Occupancy) -> SiteState:
         spec = self._specs[name]
-        reconciler, drained = self._reconcilers[name], self._drained.get(name)
+        reconciler = self._reconcilers[name]
         return SiteState(
             name=name,
             slots=spec.slots,
@@ -176,13 +171,8 @@ class Sites:
             driver=spec.driver,
             capabilities=reconciler.driver.capabilities,
             status=self.status(name),
-            drained_by="" if drained is None else drained.drained_by,
-            note="" if drained is None else drained.note,
-            local_vms=now.local_vms,
-            guest_vms=now.guest_vms,
-            free_vms=now.free_vms,
-            waiting_local=now.waiting_local,
-            waiting_guest=now.waiting_guests,
+            occupancy=now,
+            drained=self._drained.get(name),
             last_seen_ms=reconciler.last_seen_ms,
             problem=reconciler.problem or reconciler.order_problem,
             overheads=now.overheads,
@@ -203,13 +193,8 @@ class Sites:
             driver=status.driver,
             capabilities=Capabilities(suspend=status.can_suspend, migrate=status.can_migrate),
             status=UNREACHABLE if is_away else DRAINED if is_drained else UP,
-            drained_by="" if drained is None else drained.drained_by,
-            note="" if drained is None else drained.note,
-            local_vms=status.local_vms,
-            guest_vms=status.guest_vms,
-            free_vms=status.free_vms,
-            waiting_local=status.waiting_local,
-            waiting_guest=status.waiting_guests,
+            occupancy=status,
+            drained=drained,
             last_seen_ms=self._messages.last_heard_ms(name),
             problem="its manager does not call" if is_away else "",
             domain=self._domains.get(name, ""),

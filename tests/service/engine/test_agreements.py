@@ -440,13 +440,13 @@ class TestPenalties:
 
     def test_whoever_breaks_a_light_rule_is_punished(self, live: Live) -> None:
         (row,) = live.store.penalties()
-        assert (row.id, row.agreement, row.consumer, row.provider) == (
+        assert (row.id, row.penalty.agreement, row.penalty.consumer, row.penalty.provider) == (
             1,
             ATLAS.name,
             "atlas",
             "ours",
         )
-        assert (row.points, row.lease_id, row.until_ms) == (5, 3, live.now_ms + 600 * S)
+        assert (row.penalty.points, row.lease_id, row.penalty.until_ms) == (5, 3, live.now_ms + 600 * S)
         assert "punished" in story(live, 3)
 
     @pytest.mark.parametrize("restarts", [False, True])

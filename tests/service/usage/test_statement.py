@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.model.agreement import Agreement, Commitment, NoLimit
+from leasehold.model.agreement import Agreement, Commitment, NoLimit, Penalty
 from leasehold.service.accounting import Ground, Line, statement
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.records import (
@@ -47,8 +47,7 @@ def revoked(record: AgreementRecord, at_ms: int) -> AgreementRecord:
 
 
 def penalty(**said: Any) -> PenaltyRow:
-    row = PenaltyRow(1, "atlas-at-ours", "ours", "atlas", 5, 1_500, None, 1, None, "")
-    return replace(row, **said)
+    return PenaltyRow(1, replace(Penalty("atlas-at-ours", "ours", "atlas", 5, 1_500, None), **said), 1)
 
 
 def lines(*records: AgreementRecord, rows: Any = (), penalties: Any = ()) -> dict[str, Line]:

@@ -277,24 +277,12 @@ class PenaltyRepository:
 
     def standing(self, now_ms: int) -> list[Penalty]:
         """Give those that stand."""
-        return [penalty_of(row) for row in self._rows.values() if stands(row, now_ms)]
+        return [row.penalty for row in self._rows.values() if stands(row, now_ms)]
 
     def impose(self, penalty: Penalty, lease_id: int) -> None:
         """Impose a penalty on the consumer of a lease that broke a rule."""
         self._last_id += 1
-        row = PenaltyRow(
-            id=self._last_id,
-            agreement=penalty.agreement,
-            provider=penalty.provider,
-            consumer=penalty.consumer,
-            points=penalty.points,
-            since_ms=penalty.since_ms,
-            until_ms=penalty.until_ms,
-            lease_id=lease_id,
-            lifted_ms=None,
-            lifted_by="",
-        )
-        self._keep(row)
+        self._keep(PenaltyRow(self._last_id, penalty, lease_id))
 
     def lift(self, command: LiftPenalty, now_ms: int) -> tuple[list[Event], PenaltyRow]:
         """Lift a penalty; one that has ended stays unchanged. Raises NoSuchPenalty."""
@@ -305,9 +293,10 @@ class PenaltyRepository:
             return [], row
         lifted = replace(row, lifted_ms=now_ms, lifted_by=command.by)
         self._keep(lifted)
-        detail = {"agreement": row.agreement, "consumer": row.consumer, "penalty": row.id}
-        self._journal.site(row.provider, "penalty-lifted", now_ms, by=command.by, **detail)
-        return [PenaltyLifted(row.agreement, row.consumer)], lifted
+        penalty = row.penalty
+        detail = {"agreement": penalty.agreement, "consumer": penalty.consumer, "penalty": row.id}
+        self._journal.site(penalty.provider, "penalty-lifted", now_ms, by=command.by, **detail)
+        return [PenaltyLifted(penalty.agreement, penalty.consumer)], lifted
 
     def _keep(self, row: PenaltyRow) -> None:
         self._rows[row.id] = row
@@ -316,7 +305,7 @@ class PenaltyRepository:
 
 def stands(row: PenaltyRow, now_ms: int) -> bool:
     """Whether a penalty has neither ended nor been lifted."""
-    return row.lifted_ms is None and (row.until_ms is None or now_ms < row.until_ms)
+    return row.lifted_ms is None and (row.penalty.until_ms is None or now_ms < row.penalty.until_ms)
 
 
 # --- rows ------------------------------------------------------------------------------------------------
@@ -386,18 +375,6 @@ def _record(row: AgreementRow) -> AgreementRecord:
         published=row.published,
         note=row.note,
         held=tuple(_span(document) for document in json.loads(row.held)),
-    )
-
-
-def penalty_of(row: PenaltyRow) -> Penalty:
-    """Read a penalty as the decision core knows it."""
-    return Penalty(
-        row.agreement,
-        row.provider,
-        row.consumer,
-        row.points,
-        row.since_ms,
-        row.until_ms,
     )
 
 

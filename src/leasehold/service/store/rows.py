@@ -12,7 +12,7 @@ from sqlalchemy import text as sql
 
 from leasehold.jobs.job import Attempt, JobRecord, JobState
 from leasehold.matching.software import Installed
-from leasehold.model.agreement import Breach
+from leasehold.model.agreement import Breach, Penalty
 from leasehold.model.coallocation import CoAllocation
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
@@ -195,15 +195,10 @@ class PenaltyRow:
     """A punishment that was imposed; ``id`` counts up."""
 
     id: Annotated[int, KEY]
-    agreement: str
-    provider: str
-    consumer: str
-    points: int
-    since_ms: int
-    until_ms: int | None  # None: until it is lifted
+    penalty: Penalty
     lease_id: int  # the lease that broke the rule
-    lifted_ms: int | None
-    lifted_by: str
+    lifted_ms: int | None = None
+    lifted_by: str = ""
 
 
 @dataclass(slots=True)
@@ -368,7 +363,7 @@ SITES = RecordTable("sites", SiteRow)
 PEERS = RecordTable("peers", PeerRow)
 # Agreements, their parties and their state; `leasehold.sharing.records.Record`.
 AGREEMENTS = RecordTable("agreements", AgreementRow)
-PENALTIES = RecordTable("penalties", PenaltyRow)
+PENALTIES = RecordTable("penalties", PenaltyRow, parts=("penalty",))
 # A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives
 # the lease, so that statements and the windows of agreements stay right.
 USAGE = RecordTable("usage", UsageRow)

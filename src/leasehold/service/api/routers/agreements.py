@@ -259,4 +259,4 @@ def _signature(signature: SignatureRecord) -> Signature:
 
 def show_penalty(row: PenaltyRow, now_ms: int) -> Penalty:
     """Show a penalty as it is now."""
-    return Penalty.of(row, stands=stands(row, now_ms), lease=row.lease_id)
+    return Penalty.of(row, row.penalty, stands=stands(row, now_ms), lease=row.lease_id)

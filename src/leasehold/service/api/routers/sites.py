@@ -64,11 +64,14 @@ async def forget_site(call: Authorized, name: Name) -> None:
 
 def show_site(state: SiteState) -> Site:
     """Show a site as the federation sees it."""
+    now, drained = state.occupancy, state.drained
     return Site.of(
         state,
         capabilities=Capabilities.of(state.capabilities),
-        vms=Occupancy(local=state.local_vms, guests=state.guest_vms, free=state.free_vms),
-        waiting=QueueLengths(local=state.waiting_local, guests=state.waiting_guest),
+        vms=Occupancy(local=now.local_vms, guests=now.guest_vms, free=now.free_vms),
+        waiting=QueueLengths(local=now.waiting_local, guests=now.waiting_guests),
+        drained_by="" if drained is None else drained.drained_by,
+        note="" if drained is None else drained.note,
         overheads=tuple(Overhead.of(one) for one in state.overheads),
         resources=dict(state.resources),
     )

@@ -51,7 +51,7 @@ async def show_one_statement(call: Authorized, query: Annotated[StatementQuery, 
         records = [state.record for state in accounts.states if may_see(call.principal, state)]
         names = {record.name for record in records}
         known = {state.record.name: state.record for state in accounts.states}
-        penalties = [row for row in call.federation.store.penalties() if row.agreement in names]
+        penalties = [row for row in call.federation.store.penalties() if row.penalty.agreement in names]
         rows = _rows(call, accounts, which)
         lines = statement(query.consumer, time, rows, records, penalties, accounts.ground, known=known)
         return show_statement(query.month, query.consumer, time, lines, call.federation.clock())
