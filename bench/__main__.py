@@ -37,22 +37,23 @@ def main() -> int:
         return 0
     here = machine()
     with TemporaryDirectory(prefix="leasehold-bench-") as folder:
-        readings, skipped = measure(cases, _setting(Path(folder), given, thresholds))
-    judged = [thresholds.judge(one, here) for one in readings]
+        done = measure(cases, _setting(Path(folder), given, thresholds))
+    judged = [thresholds.judge(one, here) for one in done.readings]
     print(f"\n{here}\nSeconds are those of the thresholds' machine. Wanted and recorded: bench/thresholds.toml\n")
     show(["figure", "variant", "of", "measured", "unit", "recorded", "wanted", ""], [_row(one) for one in judged])
-    print("\n".join(skipped))
+    print("\n".join(done.skipped))
     if given.json is not None:
-        given.json.write_text(json.dumps([asdict(one) for one in readings], indent=2) + "\n", encoding="utf-8")
+        given.json.write_text(json.dumps([asdict(one) for one in done.readings], indent=2) + "\n", encoding="utf-8")
     if given.update:
-        updated = thresholds.updated(readings, here, datetime.now(UTC).date().isoformat())
+        updated = thresholds.updated(done.readings, here, datetime.now(UTC).date().isoformat())
         THRESHOLDS.write_text(updated.toml(), encoding="utf-8")
         PAGE.write_text(page(updated, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-        return 0
-    regressed = [one for one in judged if one.verdict is Verdict.REGRESSED]
-    for one in regressed:
-        print(f"REGRESSED {one.line}")
-    return 1 if regressed else 0
+        judged = []
+    bad = [f"FAILED {line}" for line in done.failed]
+    bad += [f"REGRESSED {one.line}" for one in judged if one.verdict is Verdict.REGRESSED]
+    for line in bad:
+        print(line)
+    return 1 if bad else 0
 
 
 def _parser() -> argparse.ArgumentParser:

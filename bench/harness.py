@@ -10,6 +10,7 @@ reached is only said.
 """
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ class Unit(Enum):
     TIMES = "times"
     SHARE = "share"
     SECONDS = "s"
-    MICROSECONDS = "us"
+    MICROSECONDS = "µs"
     MEMORY = "MB"
     DAYS = "days"
     STARTS = "starts"
@@ -50,7 +51,7 @@ class Unit(Enum):
             case Unit.STARTS:
                 return f"{value:.1f}"
             case Unit.SECONDS:
-                return f"{value:,.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 - enough digits to read
+                return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004
             case _:
                 return f"{value:,.0f}"
 
@@ -225,16 +226,28 @@ class Case:
     only_full: bool = False
 
 
-def measure(cases: Sequence[Case], setting: Setting) -> tuple[list[Reading], list[str]]:
-    """Run the cases; returns what they read, and a line for each that could not run."""
-    readings, skipped = list[Reading](), list[str]()
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What cases have read, and a line for each that could not run, or of which a program failed."""
+
+    readings: list[Reading] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+def measure(cases: Sequence[Case], setting: Setting) -> Measured:
+    """Run the cases; what a case has read before it could not go on counts."""
+    done = Measured()
     for case in cases:
         setting.say(f"{case.name}: {case.about}")
         if case.only_full and not setting.full:
-            skipped.append(f"{case.name}: skipped, only with --full")
+            done.skipped.append(f"{case.name}: skipped, only with --full")
             continue
         try:
-            readings.extend(case.run(setting))
+            for one in case.run(setting):
+                done.readings.append(one)
         except Skipped as why:
-            skipped.append(f"{case.name}: skipped, {why}")
-    return readings, skipped
+            done.skipped.append(f"{case.name}: skipped, {why}")
+        except subprocess.CalledProcessError as error:
+            done.failed.append(f"{case.name}: {error}")
+    return done

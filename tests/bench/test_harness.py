@@ -99,9 +99,25 @@ def test_cases_run_in_order_and_those_that_cannot_say_why(tmp_path: Path) -> Non
         raise AssertionError
 
     cases = [Case("one", "reads, then lacks something", reads), Case("two", "is long", never, only_full=True)]
-    readings, skipped = measure(cases, setting(tmp_path))
-    assert readings == [Reading("made.peak", PURE, "small", 1.0)]
-    assert skipped == ["one: skipped, no commit 1234567", "two: skipped, only with --full"]
+    done = measure(cases, setting(tmp_path))
+    assert done.failed == []
+    assert done.readings == [Reading("made.peak", PURE, "small", 1.0)]
+    assert done.skipped == ["one: skipped, no commit 1234567", "two: skipped, only with --full"]
+
+
+def test_a_program_that_fails_is_named_and_the_next_case_runs(tmp_path: Path) -> None:
+    def fails(given: Setting) -> Iterator[Reading]:
+        given.in_turn({"bad": ([sys.executable, "-c", "exit(3)"], given.variants[PURE])})
+        yield Reading("made.peak", PURE, "small", 1.0)
+
+    def reads(_: Setting) -> Iterator[Reading]:
+        yield Reading("made.peak", PURE, "small", 2.0)
+
+    done = measure([Case("one", "", fails), Case("two", "", reads)], setting(tmp_path))
+    assert [one.value for one in done.readings] == [2.0]
+    (line,) = done.failed
+    assert line.startswith("one: ")
+    assert "exit status 3" in line
 
 
 def test_programs_run_in_turn_as_often_as_asked(tmp_path: Path) -> None:
