@@ -28,7 +28,7 @@ CELL = ("site", "origin", "party")
 STRETCHES = 480
 """Into how many stretches the time of a run is cut; charts show as many, or a divisor."""
 
-_MOST_ROWS = 100_000
+_MOST_ROWS = 30_000
 
 Expressions = Mapping[str, pl.Expr]
 
@@ -80,7 +80,7 @@ class Summary:
 
     ``leases``, ``segments``, ``delays``  what was wanted of each
     ``endings``    number and VMs of leases, by party, state and reason
-    ``waits``      how many leases waited about so long: ``low`` is at most 0.1 % less than the wait
+    ``waits``      how many leases waited about so long: ``low`` is at most 0.4 % less than the wait
     ``levels``     by stretch of the run: by how much the VMs held changed, and that times the time since the begin
     ``preempted``  the leases that were preempted at each cluster
     ``owned``      how many leases hold segments, beyond waiting for their machines
@@ -98,10 +98,10 @@ class Summary:
 
 _IN_WORDS = {"leases": pl.len().cast(pl.Int64), "vms": pl.col("vms").sum()}
 
-_HALVINGS = (pl.col("wait_ms").clip(1).log(2).floor() - 10).clip(0)
+_HALVINGS = (pl.col("wait_ms").clip(1).log(2).floor() - 8).clip(0)
 _STEP_MS = pl.lit(2.0).pow(_HALVINGS).cast(pl.Int64)
 LOW = pl.col("wait_ms") // _STEP_MS * _STEP_MS
-"""A wait, rounded down to eleven binary digits."""
+"""A wait, rounded down to nine binary digits."""
 
 
 def summarise(run: Run, wanted: Wanted) -> Summary:

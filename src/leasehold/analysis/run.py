@@ -16,7 +16,7 @@ from leasehold.model.errors import InputError
 from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
 
 SLICE_ROWS = 20_000
-"""As many as the simulation writes in a row group: what is read at a time."""
+"""As many rows are read at a time: a part of a row group, of which the simulation writes whole multiples."""
 
 _TYPES: dict[str, type[pl.DataType]] = {"i64": pl.Int64, "str": pl.String, "bool": pl.Boolean}
 

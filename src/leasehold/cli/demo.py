@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from leasehold.cli.options import Force, Json, Out, Quiet, Seed, switch
+from leasehold.cli.options import Force, Json, Out, Quiet, Seed, keep_tables_lean, switch
 from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Simulate three clusters that lend for two days, under two policies, and compare."""
+    keep_tables_lean()
     from leasehold.analysis.report import can_draw, write_comparison
     from leasehold.cli.running import REPORT, Manner, as_json, choose_folder, comparison, made_room
 

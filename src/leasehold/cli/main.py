@@ -1,6 +1,5 @@
 """The entry point ``leasehold``: the commands, and what becomes of every way of failing."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -36,13 +35,6 @@ from leasehold.cli.serve import serve
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 
 HELP = ["-h", "--help"]
-
-LEAN_TABLES = {
-    "POLARS_MAX_THREADS": "2",
-    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:200,muzzy_decay_ms:0",
-}
-"""What keeps the tables' library small, whatever the number of cores: tables are read and written in slices. It reads
-them from the environment when it is first imported; a user's own settings stay."""
 
 app = typer.Typer(
     help="Lend a cluster's idle capacity without its own users noticing.",
@@ -116,8 +108,6 @@ def _commands() -> Callable[..., object]:
 
 def _run(arguments: Sequence[str] | None) -> int:
     """Run one command; whatever the user can mend is told here."""
-    for name, setting in LEAN_TABLES.items():
-        os.environ.setdefault(name, setting)
     failure = BAD_INPUT
     try:
         code = _commands()(arguments, prog_name="leasehold", standalone_mode=False)

@@ -1,6 +1,7 @@
 """Options that several commands share, the completion of names, and the configuration that options select."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,21 @@ from leasehold.cli.live.names import complete_backup, complete_type
 if TYPE_CHECKING:
     from leasehold.service.config import ServiceConfig
     from leasehold.service.serving import DataFolder
+
+
+_LEAN_TABLES = {
+    "POLARS_MAX_THREADS": "1",
+    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:200,muzzy_decay_ms:0",
+}
+
+
+def keep_tables_lean() -> None:
+    """Keep the library of tables small, whatever the number of cores: for commands that read tables slice by slice.
+
+    It reads these settings from the environment when it is first imported; a user's own stay.
+    """
+    for name, setting in _LEAN_TABLES.items():
+        os.environ.setdefault(name, setting)
 
 
 def complete_discipline(incomplete: str) -> list[str]:

@@ -166,6 +166,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario, or a log as one cluster, and write a run folder."""
+    options.keep_tables_lean()
     from leasehold.cli.running import Manner, as_json, choose_folder, make_products, replay_command, show_run, simulate
     from leasehold.cli.scenario import scenario_of
     from leasehold.simulation.scenario.from_log import LogOptions
@@ -278,6 +279,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write the report of a run as one HTML file that needs no network."""
+    options.keep_tables_lean()
     from leasehold.analysis.report import write_pictures, write_report
     from leasehold.analysis.run import load
     from leasehold.cli.running import REPORT

@@ -48,8 +48,8 @@ from leasehold.simulation.workload.job import WorkloadJob
 ROWS_PER_PART = 5_000
 """As many rows wait in memory."""
 
-ROWS_PER_GROUP = 20_000
-"""As many rows are a row group of the file: what is read at a time."""
+ROWS_PER_GROUP = 60_000
+"""As many rows are a row group of the file: each has its own directory, which every reader has to hold."""
 
 _TYPES = {"i64": pl.Int64(), "str": pl.String(), "bool": pl.Boolean()}
 
