@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from leasehold.gateway.preemptable import HeldPool, PreemptableGuests
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.state import InstantChanges
@@ -49,6 +50,7 @@ class Allocations:
         self.outages: tuple[Outage, ...] = ()
         self.down_vms = 0
         self.is_silent = False
+        self._preemptable: PreemptableGuests | None = None
         self._is_accounted = quotas.sharing is not None
         self._places = 0
 
@@ -113,8 +115,16 @@ class Allocations:
             self._places = max(self._places, lease.place)
             self._hold(lease)
 
+    def preemptable(self, now_ms: int) -> HeldPool:
+        """Return the guests that may give way; they are kept in order from the first question on."""
+        if self._preemptable is None:
+            self._preemptable = PreemptableGuests(self.held.values())
+        return self._preemptable.pool(self.overheads, now_ms)
+
     def _hold(self, lease: Lease) -> None:
         self.held[lease.id] = lease
+        if self._preemptable is not None:
+            self._preemptable.add(lease)
         self._count(lease, lease.vms)
 
     def leave(self, lease: Lease, now_ms: int) -> None:
@@ -124,6 +134,8 @@ class Allocations:
         if self.demand is not None and lease.request.site is not None:
             self.demand.ended(lease.id, now_ms - lease.held_since_ms, now_ms)
         del self.held[lease.id]
+        if self._preemptable is not None:
+            self._preemptable.remove(lease)
         lease.held_since_ms = UNPLANNED
         self._count(lease, -lease.vms)
 

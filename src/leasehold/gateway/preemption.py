@@ -4,9 +4,6 @@ First the reservations of waiting guests are planned around it; what is still sh
 run, and the site's victim policy chooses among those.
 """
 
-from collections.abc import Iterable
-from functools import cache
-
 from leasehold.gateway.guests import Guests
 from leasehold.leasing.backfill import Started
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
@@ -53,11 +50,10 @@ def replan_guests(guests: Guests, reason: Reason, rule: str, now_ms: int) -> Non
 def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> int:
     """Preempt guests for one request; returns how many VMs that freed."""
     allocations, policy = guests.allocations, guests.allocations.settings.victims
-    leases = {lease.id: lease for lease in allocations.held.values() if _is_preemptable(lease)}
-    choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
+    choice = policy.choose_from(allocations.preemptable(now_ms), needed_vms)
     report = _report(choice, taker, needed_vms)
     for victim in choice.victims:
-        lease = leases[victim.lease_id]
+        lease = allocations.held[victim.lease_id]
         outcome = Outcome.PREEMPT
         why = _reason(choice, victim, taker)
         allocations.changes.effects.append(
@@ -70,46 +66,17 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
 def shrink(guests: Guests, now_ms: int) -> None:
     """Let preemptable guests give way until what is held fits the slots that are up, or none is left."""
     allocations, policy = guests.allocations, guests.allocations.settings.victims
-    leases = {lease.id: lease for lease in allocations.held.values() if _is_preemptable(lease)}
+    preemptable = allocations.preemptable(now_ms)
     held_vms = allocations.local_vms + allocations.guest_vms
     over_vms = held_vms + allocations.down_vms - allocations.settings.slots
-    needed_vms = min(over_vms, sum(lease.vms for lease in leases.values()))
+    needed_vms = min(over_vms, preemptable.vms)
     if needed_vms <= 0:
         return
-    choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
+    choice = policy.choose_from(preemptable, needed_vms)
     for victim in choice.victims:
-        allocations.decide(leases[victim.lease_id], Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
-        _preempt(guests, leases[victim.lease_id], now_ms)
-
-
-def _is_preemptable(lease: Lease) -> bool:
-    """Local requests are Non-preemptable too."""
-    return lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
-
-
-def _candidates(guests: Guests, leases: Iterable[Lease], now_ms: int) -> list[Candidate]:
-    """Show the policy each guest that may give way."""
-    cost_vm_ms = cache(guests.allocations.overheads.cost_vm_ms)  # many guests are alike
-    return [
-        Candidate(
-            lease.id,
-            lease.request.lease_type,
-            lease.vms,
-            cost_vm_ms(lease.request.lease_type, lease.request.memory_mib, lease.vms),
-            ends_ms=lease.end_ms,
-            lost_vm_ms=_lost_vm_ms(lease, now_ms),
-            ran_ms=lease.ran_ms(now_ms),
-            preemptions=lease.preemptions,
-            came_back_in_ms=lease.overhead_ms,
-        )
-        for lease in leases
-    ]
-
-
-def _lost_vm_ms(lease: Lease, now_ms: int) -> int:
-    """How much work is gone if it is preempted: all of a Cancelable lease, which runs only once."""
-    is_saved = lease.request.lease_type is not LeaseType.CANCELABLE
-    return 0 if is_saved else lease.vms * lease.ran_ms(now_ms)
+        lease = allocations.held[victim.lease_id]
+        allocations.decide(lease, Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
+        _preempt(guests, lease, now_ms)
 
 
 def _reason(choice: VictimChoice, victim: Candidate, taker: Lease) -> Reason:

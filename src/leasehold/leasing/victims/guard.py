@@ -13,6 +13,7 @@ from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimC
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mov import least_cost_vm_ms
 from leasehold.leasing.victims.policy import VictimPolicy, check_candidates
+from leasehold.leasing.victims.pool import CandidatePool, Listed, has_run
 
 
 class TieredPolicy(VictimPolicy):
@@ -33,11 +34,29 @@ class TieredPolicy(VictimPolicy):
     def tier(self, lease: Candidate) -> int:
         """Say in which tier a lease is; lower ones go first."""
 
+    def tiers(self, pool: CandidatePool) -> Sequence[CandidatePool]:
+        """Split the candidates into tiers, the first one first; no tier is empty."""
+        of_tier: dict[int, list[Candidate]] = {}
+        for lease in pool.candidates():
+            of_tier.setdefault(self.tier(lease), []).append(lease)
+        return [Listed(leases) for _, leases in sorted(of_tier.items())]
+
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose by tier first, by the other policy second."""
         check_candidates(candidates, needed_vms)
-        below, last = self._split(candidates, needed_vms)
-        top = self.policy.choose(last, needed_vms - vms_of(below))
+        return self.choose_from(Listed(candidates), needed_vms)
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Choose by tier first, by the other policy second."""
+        return self._choose(self.tiers(pool), needed_vms)
+
+    def _choose(self, tiers: Sequence[CandidatePool], needed_vms: int) -> VictimChoice:
+        last, below_vms = 0, 0
+        while below_vms + tiers[last].vms < needed_vms and last + 1 < len(tiers):
+            below_vms += tiers[last].vms
+            last += 1
+        below = tiers[:last]
+        top = self.policy.choose_from(tiers[last], needed_vms - below_vms)
         fill = self._fill(below, top.victims, needed_vms)
         victims = _joined(top.victims, fill)
         exact = top.exact and (fill is None or fill.exact)
@@ -45,7 +64,7 @@ class TieredPolicy(VictimPolicy):
             victims=victims,
             runner_up=self._runner_up(top, fill, below, needed_vms),
             exact=exact,
-            bound_vm_ms=None if exact else least_cost_vm_ms(MinimalSets(candidates, needed_vms)),
+            bound_vm_ms=None if exact else _least_cost_vm_ms(tiers, needed_vms),
             considered=top.considered + (fill.considered if fill else 0),
             rule=self.name,
             despite=self.broken_for(victims) | top.despite | (fill.despite if fill else frozenset()),
@@ -55,24 +74,13 @@ class TieredPolicy(VictimPolicy):
         """Return the victims whose tier was a promise; empty if tiers only define an order."""
         return frozenset()
 
-    def _split(self, candidates: Sequence[Candidate], needed_vms: int) -> tuple[list[Candidate], list[Candidate]]:
-        """The leases of the tiers that are not enough without the next one, and those of the next one."""
-        below: list[Candidate] = []
-        last: list[Candidate] = []
-        for tier in sorted({self.tier(lease) for lease in candidates}):
-            if vms_of(below) + vms_of(last) >= needed_vms:
-                break
-            below += last
-            last = [lease for lease in candidates if self.tier(lease) == tier]
-        return below, last
-
-    def _fill(self, below: list[Candidate], taken: CandidateSet, needed_vms: int) -> VictimChoice | None:
+    def _fill(self, below: Sequence[CandidatePool], taken: CandidateSet, needed_vms: int) -> VictimChoice | None:
         """Choose from the earlier tiers what ``taken`` leaves open, if it does."""
         rest = needed_vms - vms_of(taken)
-        return self.choose(below, rest) if rest > 0 else None
+        return self._choose(below, rest) if rest > 0 else None
 
     def _runner_up(
-        self, top: VictimChoice, fill: VictimChoice | None, below: list[Candidate], needed_vms: int
+        self, top: VictimChoice, fill: VictimChoice | None, below: Sequence[CandidatePool], needed_vms: int
     ) -> CandidateSet | None:
         """The next choice within the last tier; without one, the next below it."""
         if top.runner_up:
@@ -80,6 +88,12 @@ class TieredPolicy(VictimPolicy):
         if fill and fill.runner_up:
             return in_order(top.victims + fill.runner_up)
         return None
+
+
+def _least_cost_vm_ms(tiers: Sequence[CandidatePool], needed_vms: int) -> int:
+    """What the cheapest set of all tiers is charged."""
+    candidates = [lease for tier in tiers for lease in tier.cheapest(needed_vms)]
+    return least_cost_vm_ms(MinimalSets(candidates, needed_vms))
 
 
 class GuaranteePolicy(TieredPolicy):
@@ -117,6 +131,10 @@ class ByValue(TieredPolicy):
         """Give the value of its type."""
         return lease.lease_type
 
+    def tiers(self, pool: CandidatePool) -> Sequence[CandidatePool]:
+        """Split the candidates by type."""
+        return pool.by_type()
+
 
 def by_value(policy: VictimPolicy) -> VictimPolicy:
     """Put the order of the lease types before this policy."""
@@ -142,7 +160,11 @@ class LeastRun(GuaranteePolicy):
 
     def tier(self, lease: Candidate) -> int:
         """Give 1 to whom the guarantee protects."""
-        return int(lease.ran_ms < max(self.least_run_ms, self.least_run_resumes * lease.came_back_in_ms))
+        return int(not has_run(lease, self.least_run_ms, self.least_run_resumes))
+
+    def tiers(self, pool: CandidatePool) -> Sequence[CandidatePool]:
+        """Split the candidates by whether the guarantee protects them."""
+        return pool.by_run(self.least_run_ms, self.least_run_resumes)
 
 
 class PreemptionLimit(GuaranteePolicy):

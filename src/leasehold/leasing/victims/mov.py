@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, cost_of
 from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
 from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.leasing.victims.pool import CandidatePool
 
 
 class Mov(VictimPolicy):
@@ -18,6 +19,10 @@ class Mov(VictimPolicy):
     """
 
     name = "mov"
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Choose among the cheapest of each width: no other can be in the two best sets."""
+        return self.choose(pool.cheapest(needed_vms), needed_vms)
 
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of least overhead."""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
+from leasehold.leasing.victims.pool import CandidatePool
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.request import LeaseType
 
@@ -26,6 +27,13 @@ class VictimPolicy(ABC):
     """
 
     name: str
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Choose as from all candidates of a pool, which may be thousands that run at a site.
+
+        A policy that can tell which of them matter takes those; ``considered`` then counts only their sets.
+        """
+        return self.choose(pool.candidates(), needed_vms)
 
     @abstractmethod
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
