@@ -21,7 +21,6 @@ from leasehold.protocol import (
     coallocations,
     explanations,
     jobs,
-    journal,
     leases,
     nodes,
     peers,
@@ -38,7 +37,7 @@ from leasehold.protocol.usage import By
 from leasehold.sharing.records import AgreementSide
 
 MODULES = (
-    *(agreements, coallocations, explanations, jobs, journal, leases, nodes, peers, problems, sites),
+    *(agreements, coallocations, explanations, jobs, leases, nodes, peers, problems, sites),
     *(tokens, usage),
 )
 

@@ -67,11 +67,9 @@ from leasehold.protocol.jobs import (
     NodeGroup,
     NodeVerdict,
 )
-from leasehold.protocol.journal import (
+from leasehold.protocol.leases import (
     Change,
     JournalEntry,
-)
-from leasehold.protocol.leases import (
     Lease,
     LeaseFilter,
     LeaseSpec,

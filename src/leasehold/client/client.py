@@ -28,8 +28,7 @@ from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
 from leasehold.protocol.explanations import CoAllocationExplanation, LeaseExplanation
 from leasehold.protocol.jobs import Job, JobFilter, JobPage, JobProspect, JobResult, JobSpec
-from leasehold.protocol.journal import JournalEntry, JournalPage
-from leasehold.protocol.leases import ExtensionSpec, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.protocol.peers import Peer, PeerList, PeerSpec
 from leasehold.protocol.sites import DrainSpec, Site, SiteList

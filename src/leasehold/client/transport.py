@@ -21,7 +21,7 @@ from leasehold.client.errors import Lost, NotInstalled, Unreachable
 from leasehold.client.watching import PATH, Looks, Watch, stream_ended
 from leasehold.model.errors import InputError
 from leasehold.protocol.jobs import Job
-from leasehold.protocol.journal import Change
+from leasehold.protocol.leases import Change
 
 try:
     import httpx2

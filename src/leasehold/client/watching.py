@@ -9,7 +9,7 @@ from leasehold.client.calls import Attempts, Call, Response, RetryPolicy, Source
 from leasehold.client.errors import BadResponse, Lost, Unreachable
 from leasehold.protocol.fields import MAX_FOLLOWED
 from leasehold.protocol.jobs import Job
-from leasehold.protocol.journal import Change
+from leasehold.protocol.leases import Change
 
 PATH = "/v1/changes"
 SOONEST_S = 0.1

@@ -15,7 +15,7 @@ from leasehold.service.api.routers.home import OPEN_PAGES
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.principal import Role
 from leasehold.service.engine.engine import Engine
-from leasehold.service.overview import Held, held_now
+from leasehold.service.sites import Held, held_now
 from leasehold.service.store.filters import EVERYTHING
 
 HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}

@@ -12,7 +12,6 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol import (
     agreements,
     jobs,
-    journal,
     leases,
     nodes,
     problems,
@@ -24,7 +23,7 @@ from leasehold.protocol.base import RequestModel, ResponseModel
 from leasehold.protocol.fields import LeaseTypeName
 from leasehold.protocol.problems import MEDIA_TYPE, Kind
 
-MODULES = (agreements, journal, jobs, leases, nodes, problems, sites, tokens, usage)
+MODULES = (agreements, jobs, leases, nodes, problems, sites, tokens, usage)
 MODELS = sorted(
     {
         model

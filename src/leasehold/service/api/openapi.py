@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from leasehold.protocol.journal import Change
+from leasehold.protocol.leases import Change
 from leasehold.protocol.problems import MEDIA_TYPE, Kind, Problem
 
 Json = dict[str, Any]

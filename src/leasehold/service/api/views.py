@@ -25,8 +25,7 @@ from leasehold.protocol.explanations import (
     RuleReading,
 )
 from leasehold.protocol.fields import moment_at, planned, show_duration, show_moment
-from leasehold.protocol.journal import Change, JournalEntry
-from leasehold.protocol.leases import Lease
+from leasehold.protocol.leases import Change, JournalEntry, Lease
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
 from leasehold.sharing.wording import in_words

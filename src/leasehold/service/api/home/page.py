@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from leasehold.model.request import LEASE_TYPES
-from leasehold.service.overview import FREE, GUESTS, LOCAL, OUT, Glance, Overview
+from leasehold.service.sites import FREE, GUESTS, LOCAL, OUT, Glance, Overview
 
 KINDS = (LOCAL, *reversed(LEASE_TYPES), GUESTS, FREE, OUT)
 """Order of the bars: from the VMs that stay longest to those that are free or out of service."""

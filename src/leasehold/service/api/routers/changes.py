@@ -18,7 +18,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.protocol.fields import Number
-from leasehold.protocol.journal import ChangesQuery
+from leasehold.protocol.leases import ChangesQuery
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import refuses

@@ -16,7 +16,7 @@ from leasehold.service.api.routers.form import FORM
 from leasehold.service.auth.errors import Unauthenticated
 from leasehold.service.auth.permissions import Permission, reach, visible
 from leasehold.service.auth.principal import Principal
-from leasehold.service.overview import Overview
+from leasehold.service.sites import Overview
 from leasehold.service.store.filters import Visible
 
 HOME, DOCS, ICON = "/", "/docs", "/favicon.ico"

@@ -13,8 +13,7 @@ from leasehold.model.request import Request as LeaseRequest
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.explanations import LeaseExplanation
 from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
-from leasehold.protocol.journal import JournalPage, JournalQuery
-from leasehold.protocol.leases import ExtensionSpec, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.leases import ExtensionSpec, JournalPage, JournalQuery, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import headers, refuses
