@@ -175,9 +175,7 @@ class Backfiller:
         queue = self._queue
         rows = queue.step(now_ms)
         if queue.moved:
-            for row in queue.moved:
-                self._follow(row)
-            queue.moved.clear()
+            self._follow_moved()
         if not rows:
             return []
         started: Started = []
@@ -188,6 +186,17 @@ class Backfiller:
             self._drop(row)
             started.append((lease, START_REASONS[why]))
         return started
+
+    def replan(self, now_ms: int, *, all_of_them: bool = False) -> list[Lease]:
+        """Plan those again that overlap with over-booked time, or all; returns those that start later now."""
+        later = self._queue.replan(now_ms, all_of_them)
+        self._follow_moved()
+        return [self._leases[row] for row in later]
+
+    def _follow_moved(self) -> None:
+        for row in self._queue.moved:
+            self._follow(row)
+        self._queue.moved.clear()
 
     def next_pass_ms(self) -> int | None:
         """When the next reservation is due, or a lease without one becomes ready; None without either."""
@@ -206,31 +215,12 @@ Repair = Callable[[Backfiller, int], list[Lease]]
 
 def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
     """Replan only what overlaps with over-booked time; of leases in conflict, the last to arrive gives way."""
-    plan = guests.plan
-    if not plan.is_overbooked():
-        return []
-    in_conflict: list[tuple[Lease, int]] = []
-    for lease in reversed(list(guests.reserved())):
-        start_ms = lease.reserved_ms
-        if plan.lowest(max(now_ms, start_ms), start_ms + lease.span_ms) < 0:
-            guests.release(lease, now_ms)
-            in_conflict.append((lease, start_ms))
-    in_conflict.reverse()
-    return _plan_again(guests, in_conflict, now_ms)
+    return guests.replan(now_ms) if guests.plan.is_overbooked() else []
 
 
 def replan_all(guests: Backfiller, now_ms: int) -> list[Lease]:
     """Replan every waiting guest in order of arrival, as if none had a reservation."""
-    waiting = [(lease, lease.reserved_ms) for lease in guests.reserved()]
-    for lease, _ in waiting:
-        guests.release(lease, now_ms)
-    return _plan_again(guests, waiting, now_ms)
-
-
-def _plan_again(guests: Backfiller, unplanned: list[tuple[Lease, int]], now_ms: int) -> list[Lease]:
-    for lease, _ in unplanned:
-        guests.reserve(lease, guests.earliest(lease, now_ms))
-    return [lease for lease, promised_ms in unplanned if lease.reserved_ms > promised_ms]
+    return guests.replan(now_ms, all_of_them=True)
 
 
 REPAIRS: dict[str, Repair] = {"conflicts": repair_conflicts, "replan": replan_all}

@@ -35,8 +35,11 @@ cdef class Profile:
     cpdef ms lowest(self, ms start_ms, ms end_ms) except? -1
     @cython.locals(i=Py_ssize_t, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms overbooked_from(self, ms start_ms, ms end_ms) except? -1
-    @cython.locals(i=Py_ssize_t)
     cpdef bint is_overbooked(self) except? -1
+    @cython.locals(i=Py_ssize_t)
+    cpdef ms first_overbooked_ms(self) except? -1
+    @cython.locals(i=Py_ssize_t)
+    cpdef ms last_overbooked_ms(self) except? -1
     @cython.locals(i=Py_ssize_t, times=cython.longlong[::1])
     cpdef ms next_change_ms(self, ms after_ms) except? -1
     @cython.locals(i=Py_ssize_t, k=Py_ssize_t, steps=Py_ssize_t, start=ms, end=ms, times=cython.longlong[::1], free=cython.longlong[::1])
@@ -85,6 +88,10 @@ cdef class ReservationQueue:
         starts=cython.longlong[::1], sizes=cython.longlong[::1], spans=cython.longlong[::1], ready=cython.longlong[::1],
     )
     cdef _compress(self, ms now_ms)
+    @cython.locals(
+        plan=Profile, row=Py_ssize_t, begin_ms=ms, end_ms=ms, start_ms=ms, stop_ms=ms, i=Py_ssize_t,
+    )
+    cpdef list replan(self, ms now_ms, bint all_of_them)
     cpdef forget_old_times(self)
     @cython.locals(start_ms=ms, order=ms, row=Py_ssize_t)
     cdef _start_due(self, ms now_ms)

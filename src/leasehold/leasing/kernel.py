@@ -282,10 +282,25 @@ class Profile:
 
     def is_overbooked(self) -> bool:
         """Whether more VMs are booked than there are, at any time."""
-        for i in range(self.steps):  # noqa: SIM110 - compiled, this is a loop over integers
+        return self.first_overbooked_ms() != NEVER_MS
+
+    def first_overbooked_ms(self) -> int:
+        """When the first step begins in which more VMs are booked than there are; NEVER_MS without one."""
+        if not cython.compiled and min(self._free) >= 0:
+            return NEVER_MS
+        for i in range(self.steps):
             if self._free[i] < 0:
-                return True
-        return False
+                return self._times[i]
+        return NEVER_MS
+
+    def last_overbooked_ms(self) -> int:
+        """When the last such step ends; -1 without one. The last step of all is empty, and never one of them."""
+        if not cython.compiled and min(self._free) >= 0:
+            return -1
+        for i in range(self.steps - 2, -1, -1):
+            if self._free[i] < 0:
+                return self._times[i + 1]
+        return -1
 
     def minima_from(self, start_ms: int) -> "Minima":
         """The fewest free VMs in [start_ms, end_ms) for whatever end, in one pass over the steps."""
@@ -602,6 +617,41 @@ class ReservationQueue:
         plan.was_freed = False
         if len(self._due) > 2 * len(self.reserved) + _STALE_ENTRIES:
             self.forget_old_times()
+
+    def replan(self, now_ms: int, all_of_them: bool) -> list[int]:  # noqa: FBT001 - compiled, it has C types
+        """Plan the reservations again that overlap with over-booked time, or all; returns the rows that start later.
+
+        Of rows in conflict, the last to arrive gives way first; they are planned in order of arrival.
+        """
+        plan = self.plan
+        rows: list[int] = []
+        promised_ms: list[int] = []
+        begin_ms = plan.first_overbooked_ms()
+        end_ms = plan.last_overbooked_ms()
+        for row in reversed(self.reserved):
+            start_ms = self.start_ms[row]
+            stop_ms = start_ms + self.span_ms[row]
+            if not all_of_them:
+                if start_ms >= end_ms or stop_ms <= begin_ms:
+                    continue
+                if plan.lowest(start_ms if start_ms > now_ms else now_ms, stop_ms) >= 0:
+                    continue
+            rows.append(row)
+            promised_ms.append(start_ms)
+            self.unbook(row, now_ms)
+            if not all_of_them:
+                begin_ms = plan.first_overbooked_ms()
+                end_ms = plan.last_overbooked_ms()
+                if begin_ms == NEVER_MS:
+                    break
+        later: list[int] = []
+        for i in range(len(rows) - 1, -1, -1):
+            row = rows[i]
+            self.reserve(row, self.earliest(row, now_ms))
+            self.moved.append(row)
+            if self.start_ms[row] > promised_ms[i]:
+                later.append(row)
+        return later
 
     def forget_old_times(self) -> None:
         """Drop the entries of moved reservations, before they outnumber the valid ones."""
