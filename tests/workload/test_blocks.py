@@ -2,7 +2,7 @@
 
 import gzip
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,16 +24,18 @@ from leasehold.simulation.scenario.sources import (
 )
 from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.workload import log_columns
-from leasehold.simulation.workload.combine import merged, numbered
+from leasehold.simulation.workload.combine import merged, numbered, whole_instants
 from leasehold.simulation.workload.gwf import GWF
 from leasehold.simulation.workload.interpretation import LoggedStream, LogInterpretation, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job_block import OfStream, block_of
 from leasehold.simulation.workload.lease_mix import LeaseMix
-from leasehold.simulation.workload.log_columns import LogColumns, as_texts
+from leasehold.simulation.workload.log_columns import LogColumns, Names, as_texts
 from leasehold.simulation.workload.log_record import ID_FIELDS, LogFormat, LogRecord, ReadingNotes, log_records
 from leasehold.simulation.workload.swf import SWF
 
 T = TypeVar("T")
+NAMES = Names()
 
 # --- logs, good and bad ---
 
@@ -277,3 +279,18 @@ def test_blocks_fit_as_jobs_do(path: Path, data: st.DataObject, size: int) -> No
             )
         ]
     assert found[0] == found[1]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), max_size=6))
+def test_instants_can_be_kept_whole(gaps: list[list[int]]) -> None:
+    """Blocks that end anywhere, as lists of the gaps before their jobs."""
+    times_ms = [*accumulate(chain.from_iterable(gaps))]
+    jobs = iter([WorkloadJob(at_ms, 1, 5, 5, source_id=str(place)) for place, at_ms in enumerate(times_ms)])
+    blocks = [block_of(list(islice(jobs, len(some))), NAMES, OfStream("x")) for some in gaps]
+    whole = list(whole_instants(iter(blocks)))
+    assert [place for block, _ in whole for place in block.source_ids()] == [
+        str(place) for place in range(len(times_ms))
+    ]
+    begins = [int(block.submit_ms[0]) for block, _ in whole]
+    assert [next_ms for _, next_ms in whole] == [*begins[1:], None][: len(begins)]
+    assert all(int(block.submit_ms[-1]) < next_ms for block, next_ms in whole if next_ms is not None)

@@ -230,6 +230,19 @@ def numbered_blocks(blocks: Iterator[JobBlock]) -> Iterator[JobBlock]:
         yield block
 
 
+def whole_instants(blocks: Iterator[JobBlock]) -> Iterator[tuple[JobBlock, int | None]]:
+    """Yield the same jobs, those of one instant in one block, and with each block when the next job comes, if any."""
+    held: JobBlock | None = None
+    for block in blocks:
+        known = block if held is None else joined((held, block), block.streams)
+        last = int(np.searchsorted(known.submit_ms, known.submit_ms[-1]))
+        if last:
+            yield known.taken(slice(0, last)), int(known.submit_ms[-1])
+        held = known.taken(slice(last, len(known)))
+    if held is not None:
+        yield held, None
+
+
 def numbered(jobs: Iterator[WorkloadJob]) -> Generator[tuple[int, WorkloadJob]]:
     """Number the jobs from 1; one that is split takes a number for each lease that it may come to have."""
     number = 1
