@@ -111,16 +111,28 @@ def test_a_parked_guest_costs_nothing_until_its_time_comes() -> None:
     assert len(chronicle.stays(301)) > 1
 
 
-def test_a_table_that_is_looked_at_later_is_as_if_it_had_been_looked_at_at_each_time() -> None:
+@given(st.integers(1, 4_000), st.integers(1, 60), st.integers(1, 2_000), st.integers(0, 40_000), st.integers(0, 2**32))
+@settings(max_examples=examples(60), deadline=None)
+def test_a_table_that_is_looked_at_later_is_as_if_it_had_been_looked_at_at_each_time(
+    held_s: int, leases: int, every_s: int, looks: int, seed: int
+) -> None:
     at_each, later = LocalDemand(16), LocalDemand(16)
-    for table in (at_each, later):
-        table.began(1, 4, 0)
-        table.ended(1, 700_000, 700_000)
-    looks = range(701_000, 30_000_000, 17_000)
-    for now_ms in looks:
-        at_each.outlook(now_ms)
-    later.look_at_each(looks)
+    random, now_ms = Random(seed), 0
+    for number in range(leases):
+        now_ms += random.randrange(1, 60_000)
+        held_ms, vms = random.randrange(1, held_s * 1_000), random.choice((1, 4))
+        for table in (at_each, later):
+            table.began(number, vms, now_ms)
+            table.ended(number, held_ms, now_ms + held_ms)
+        now_ms += held_ms
+    times = range(now_ms + 701, now_ms + 701 + every_s * 1_000 * (1 + looks % 3_000), every_s * 1_000)
+    times = times[: max(1, 6 * 86_400_000 // times.step)]  # before all is scaled down
+    for look_ms in times:
+        at_each.outlook(look_ms)
+    later.look_at_each(times)
     assert later.memory() == at_each.memory()
+    assert [list(probes) for probes in later._probes] == [list(probes) for probes in at_each._probes]
+    assert (later._next_ms, later._due_ms, later._starts_ms) == (at_each._next_ms, at_each._due_ms, at_each._starts_ms)
 
 
 @given(st.integers(0, 10_000_000), st.sampled_from(HORIZONS_MS), st.integers(1, 40))

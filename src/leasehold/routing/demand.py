@@ -20,7 +20,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any
 
 HORIZONS_MS = tuple(5_000 << step for step in range(17))
@@ -188,8 +188,8 @@ class LocalDemand:
             if self._next_ms[index] <= now_ms:
                 self._probe(index, now_ms)
             probes = self._probes[index]
-            while probes and probes[0][0] + HORIZONS_MS[index] <= now_ms:
-                self._count(index, *probes.popleft())
+            if probes and probes[0][0] + HORIZONS_MS[index] <= now_ms:
+                self._count(index, now_ms)
         self._due_ms = min(self._next_ms[self._watched.start : self._watched.stop])
         if len(self._starts_ms) > _FEW_STARTS:
             needed = self._needed(now_ms)
@@ -197,10 +197,28 @@ class LocalDemand:
                 self._forget(len(self._starts_ms) - needed)
 
     def look_at_each(self, times: range) -> None:
-        """Let time pass as if an outlook had been asked for at each of these times: only then probes are made."""
+        """Let time pass as if an outlook had been asked for at each of these times: only then probes are made.
+
+        What is made and counted at the first ones is the same if it is done at the last one at which a probe is due.
+        """
+        if self._due_ms <= times[-1]:
+            self.settle(_first_from(self._due_ms, times))
         while self._due_ms <= times[-1]:
-            self.settle(times[max(0, -(-(self._due_ms - times.start) // times.step))])
+            self.settle(_first_from(self._last_due_ms(times[-1]), times))
         self._seen_ms = times[-1]
+
+    def _last_due_ms(self, until_ms: int) -> int:
+        """Say when the last probe up to then is due, as far as one settling makes all of them."""
+        if len(self._starts_ms) > MOST_STARTS // 4:
+            return self._due_ms  # starts that no probe needs are forgotten in between
+        probes = [(self._next_ms[index], self._apart_at(index)) for index in self._watched]
+        until_ms = min(until_ms, *(next_ms + MOST_PROBES_AT_ONCE // 2 * apart_ms for next_ms, apart_ms in probes))
+        due_ms = [next_ms + (until_ms - next_ms) // apart_ms * apart_ms for next_ms, apart_ms in probes]
+        return max(self._due_ms, *due_ms)
+
+    def _apart_at(self, index: int) -> int:
+        """How far apart the probes of a horizon are made."""
+        return max(HORIZONS_MS[index] // PROBES_PER_HORIZON, self._apart_ms)
 
     def outlook(self, now_ms: int) -> DemandOutlook:
         """Say what is to be expected now."""
@@ -221,23 +239,37 @@ class LocalDemand:
     def _probe(self, index: int, now_ms: int) -> None:
         """Make the probes of one horizon that are due."""
         probes = self._probes[index]
-        apart_ms = max(HORIZONS_MS[index] // PROBES_PER_HORIZON, self._apart_ms)
+        apart_ms = self._apart_at(index)
         next_ms = max(self._next_ms[index], now_ms - MOST_PROBES_AT_ONCE * apart_ms)
         last_start_ms = self._last_start_ms
         while next_ms <= now_ms:
             age = NO_AGE if last_start_ms is None else bisect_right(AGES_MS, next_ms - last_start_ms)
-            probes.append((next_ms, age))
-            next_ms += apart_ms
+            # Until the age is of another class, all probes are alike.
+            until_ms = now_ms
+            if last_start_ms is not None and age < NO_AGE:
+                until_ms = min(now_ms, last_start_ms + AGES_MS[age] - 1)
+            last_ms = next_ms + (until_ms - next_ms) // apart_ms * apart_ms
+            probes.extend(zip(range(next_ms, last_ms + 1, apart_ms), repeat(age), strict=False))
+            next_ms = last_ms + apart_ms
         self._next_ms[index] = next_ms
 
-    def _count(self, index: int, probe_ms: int, age: int) -> None:
-        """Count the peak that a probe has seen."""
-        end_ms = probe_ms + HORIZONS_MS[index]
-        peak, weight = self._peak_vms(probe_ms, end_ms), self._weight(end_ms)
-        level = self._level_of[peak if peak < self.slots else self.slots]
-        for counts in (self._counts[index][age], self._counts[index][EVERY_AGE]):
-            counts.histogram[level] += weight
-            counts.weight += weight
+    def _count(self, index: int, now_ms: int) -> None:
+        """Count the peaks that the probes of a horizon have seen which is over."""
+        horizon_ms, probes, rows = HORIZONS_MS[index], self._probes[index], self._counts[index]
+        every_age = rows[EVERY_AGE]
+        last_start_ms = self._starts_ms[-1] if self._starts_ms else -1
+        while probes and probes[0][0] + horizon_ms <= now_ms:
+            probe_ms, age = probes.popleft()
+            end_ms = probe_ms + horizon_ms
+            peak = self._peak_vms(probe_ms, end_ms) if probe_ms <= last_start_ms else 0
+            level = self._level_of[peak if peak < self.slots else self.slots]
+            passed_ms = end_ms - self._weight_at_ms
+            weight = math.exp(passed_ms / WEEK_MS) if passed_ms <= WEEK_MS else self._weight(end_ms)
+            own = rows[age]
+            own.histogram[level] += weight
+            own.weight += weight
+            every_age.histogram[level] += weight
+            every_age.weight += weight
 
     def _peak_vms(self, from_ms: int, until_ms: int) -> int:
         """The most VMs that leases which started in this time held at the same time."""
@@ -324,8 +356,7 @@ class LocalDemand:
         made = self._probes[index]
         if number <= len(made):
             return made[number - 1][0] + HORIZONS_MS[index]
-        apart_ms = max(HORIZONS_MS[index] // PROBES_PER_HORIZON, self._apart_ms)
-        return self._next_ms[index] + (number - len(made) - 1) * apart_ms + HORIZONS_MS[index]
+        return self._next_ms[index] + (number - len(made) - 1) * self._apart_at(index) + HORIZONS_MS[index]
 
     def _believe(self, counts: "_Counts", pooled: "_Counts") -> Tail:
         of_all, weight = pooled.weight + 1, counts.weight + POOLED_PROBES
@@ -397,6 +428,11 @@ class _Counts:
         for level, weight in weights:
             self.histogram[level] = weight
         self.weight = math.fsum(self.histogram)
+
+
+def _first_from(at_ms: int, times: range) -> int:
+    """Give the first of these times that is at this one or later; there must be one."""
+    return times[max(0, -(-(at_ms - times.start) // times.step))]
 
 
 _MIDDLES_MS = tuple(round(horizon_ms * math.sqrt(2)) for horizon_ms in HORIZONS_MS[:-1])
