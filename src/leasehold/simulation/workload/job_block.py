@@ -33,7 +33,8 @@ class OfStream:
 class LinesRead:
     """What is to be noted about the lines that a block of jobs was read from, once its jobs are taken.
 
-    ``findings`` has a line's findings as bits; the phrases of `PHRASES` belong to them, in this order.
+    ``findings`` has what was found about each line, as bits; ``phrases`` say of each bit, in the order in which it is
+    looked for, whether the line is left out, and how that is told.
     """
 
     notes: ReadingNotes
