@@ -12,13 +12,12 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.lease import LeaseState
 from leasehold.routing.policies.rr import RoundRobin
-from leasehold.simulation import clusters
 from leasehold.simulation import run as running
 from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.recorder import Recorder
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.sources import open_streams
-from leasehold.simulation.workload import combine
+from leasehold.simulation.workload import combine, log_columns
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, guest, local, site
 
@@ -114,7 +113,7 @@ def test_a_scenario_takes_no_job_before_its_time(tmp_path: Path, monkeypatch: py
 def test_a_log_is_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log whose end is bad has been simulated up to there when that is found out."""
     log = write_log(tmp_path / "own.swf", [*((10 * n, 9, 1, 9) for n in range(300)), (5, 9, 1, 9)])
-    monkeypatch.setattr(clusters, "JOBS_AT_ONCE", 4)
+    monkeypatch.setattr(log_columns, "BYTES_PER_BLOCK", 256)
     told: list[int] = []
     with pytest.raises(Exception, match=r"own\.swf:302: "):
         run_scenario(replaying(log), tmp_path / "run", progress=lambda p: told.append(p.now_ms))

@@ -1,7 +1,10 @@
 """Clusters that only their own users use: their jobs as rows into `ClusterRun`, its columns into the tables."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.site import HOME_FIRST
@@ -16,15 +19,11 @@ from leasehold.simulation.cluster import ENDED, NUMBER, READY_MS, SUBMIT_MS, VMS
 from leasehold.simulation.recorder import BaselineRecorder, Coded, Recorder
 from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.combine import whole_instants
+from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
 
-NumberedJobs = Iterator[tuple[int, WorkloadJob]]
-
-JOBS_AT_ONCE = 8_192
-"""So many jobs are handed over at a time; their rows are in memory, and what comes of them until the next ones."""
-
-JOB = 6
-"""Where the job itself is in a `ClusterJob`."""
+# What is carried along in a `ClusterJob`.
+REQUESTED_MS, ACTUAL_MS, MEMORY_MIB, DEADLINE_MS, CONSUMER, STREAM, SOURCE_ID = range(6, 13)
 
 # By the codes of `ClusterRun`.
 _OUTCOMES = [*[Outcome.START] * 3, *[Outcome.WAIT] * 3, *[Outcome.REFUSE] * 2]
@@ -60,30 +59,22 @@ def make_run(settings: SiteSettings) -> ClusterRun:
     return ClusterRun(settings.slots, ALL if depth is None else depth, queues=settings.queues_locals)
 
 
-def row_of(number: int, job: WorkloadJob, reference_mips: int, speed_mips: int) -> ClusterJob:
-    """Make the row of a job: it runs until it has what it needs, or has used what it asked for."""
-    requested_ms, actual_ms = job.requested_ms, job.actual_ms
+def rows_of(block: JobBlock, reference_mips: int, speed_mips: int) -> list[ClusterJob]:
+    """Make the rows of jobs: each runs until it has what it needs, or has used what it asked for."""
+    requested_ms, actual_ms = block.requested_ms, block.actual_ms
     span_ms = -(-requested_ms * reference_mips // speed_mips)
-    run_ms = span_ms if actual_ms >= requested_ms else -(-actual_ms * reference_mips // speed_mips)
-    return (number, job.submit_ms, job.ready_ms, job.vms, span_ms, run_ms, job)
-
-
-def blocks(jobs: NumberedJobs, end_ms: int) -> Iterator[tuple[list[tuple[int, WorkloadJob]], int]]:
-    """Yield the jobs before ``end_ms`` in blocks, each with the submission of the next one, or ``end_ms``.
-
-    Jobs of one instant are in one block: what is decided of them is decided together.
-    """
-    block: list[tuple[int, WorkloadJob]] = []
-    for one in jobs:
-        submit_ms = one[1].submit_ms
-        if submit_ms >= end_ms:
-            break
-        if len(block) >= JOBS_AT_ONCE and submit_ms > block[-1][1].submit_ms:
-            yield block, submit_ms
-            block = []
-        block.append(one)
-    if block:
-        yield block, end_ms
+    run_ms = -(-np.minimum(actual_ms, requested_ms) * reference_mips // speed_mips)
+    submits_ms = block.submit_ms.tolist()
+    columns = (block.vms, span_ms, run_ms, requested_ms, actual_ms, block.memory_mib, block.deadline_ms)
+    carried = (block.consumer.tolist(), block.stream.tolist(), block.source_id.tolist())
+    return list(
+        zip(
+            *(block.number.tolist(), submits_ms, submits_ms),
+            *(column.tolist() for column in columns),
+            *carried,
+            strict=True,
+        )
+    )
 
 
 class ClusterWorld:
@@ -92,9 +83,13 @@ class ClusterWorld:
     ``now_ms``  the instant that is simulated
     """
 
-    def __init__(self, settings: SiteSettings, reference_mips: int, jobs: NumberedJobs, recorder: Recorder) -> None:
-        """Begin at time zero with no job; ``jobs`` are taken as their time comes."""
+    def __init__(
+        self, settings: SiteSettings, reference_mips: int, jobs: Iterator[JobBlock], recorder: Recorder
+    ) -> None:
+        """Begin at time zero with no job; ``jobs`` are taken as their time comes, a block at a time."""
         self.now_ms = 0
+        self._consumers: Sequence[str] = ()
+        self._sources: Sequence[str] = ()
         self._site = settings.name
         self._speeds = reference_mips, settings.speed_mips
         self._jobs = jobs
@@ -105,13 +100,13 @@ class ClusterWorld:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields between blocks of jobs."""
         run, at_end_ms = self._run, min(until_ms + 1, NEVER_MS)
         reference_mips, speed_mips = self._speeds
-        for taken, next_ms in blocks(self._jobs, at_end_ms):
-            rows = [row_of(number, job, reference_mips, speed_mips) for number, job in taken]
-            for _, job in taken:
-                if job.site != self._site:
-                    raise UnknownName("site", str(job.site), [self._site])
-            self._recorder.read["local"] += len(rows)
-            run.advance(rows, next_ms)
+        for block, next_ms in whole_instants(self._jobs):
+            self._consumers, self._sources = block.names.texts, [one.source for one in block.streams]
+            elsewhere = block.site[block.site != block.names.code(self._site)]
+            if len(elsewhere):
+                raise UnknownName("site", block.names.texts[elsewhere[0]], [self._site])
+            self._recorder.read["local"] += len(block)
+            run.advance(rows_of(block, reference_mips, speed_mips), at_end_ms if next_ms is None else next_ms)
             self._record()
             yield self.now_ms
         run.advance([], at_end_ms)
@@ -163,7 +158,7 @@ class ClusterWorld:
     def _record_closed(self) -> None:
         run = self._run
         states = [
-            REFUSED if code != ENDED else KILLED if job[JOB].actual_ms > job[JOB].requested_ms else COMPLETED
+            REFUSED if code != ENDED else KILLED if job[ACTUAL_MS] > job[REQUESTED_MS] else COMPLETED
             for job, code in zip(run.closed_job, run.closed_code, strict=True)
         ]
         ran = [i for i, state in enumerate(states) if state != REFUSED]
@@ -210,26 +205,28 @@ class ClusterWorld:
         starts_ms: Sequence[int],
         ends_ms: Sequence[int] | None,
     ) -> None:
-        jobs: list[WorkloadJob] = [row[JOB] for row in rows]
-        for state in states:
-            self._recorder.by_state[str(_STATES[state])] += 1
+        if not rows:
+            return
+        columns = list(zip(*rows, strict=True))
+        for state, count in Counter(states).items():
+            self._recorder.by_state[str(_STATES[state])] += count
         self._recorder.leases.extend(
             len(rows),
             {
-                "lease_id": [row[NUMBER] for row in rows],
-                "source": [job.source for job in jobs],
-                "source_id": [job.source_id for job in jobs],
-                "consumer": [f"{job.group}/{job.consumer}" if job.group else job.consumer for job in jobs],
+                "lease_id": columns[NUMBER],
+                "source": Coded(columns[STREAM], self._sources),
+                "source_id": columns[SOURCE_ID],
+                "consumer": Coded(columns[CONSUMER], self._consumers),
                 "origin": "local",
                 "home": self._site,
                 "lease_type": LeaseType.NON_PREEMPTABLE.label,
-                "vms": [row[VMS] for row in rows],
-                "requested_ms": [job.requested_ms for job in jobs],
-                "actual_ms": [job.actual_ms for job in jobs],
-                "memory_mib": [job.memory_mib for job in jobs],
-                "submit_ms": [row[SUBMIT_MS] for row in rows],
-                "ready_ms": [row[READY_MS] for row in rows],
-                "deadline_ms": [-1 if job.deadline_ms is None else job.deadline_ms for job in jobs],
+                "vms": columns[VMS],
+                "requested_ms": columns[REQUESTED_MS],
+                "actual_ms": columns[ACTUAL_MS],
+                "memory_mib": columns[MEMORY_MIB],
+                "submit_ms": columns[SUBMIT_MS],
+                "ready_ms": columns[READY_MS],
+                "deadline_ms": columns[DEADLINE_MS],
                 "site": self._site,
                 "state": Coded(states, _STATES),
                 "reason": str(reasons) if isinstance(reasons, Reason) else reasons,
@@ -242,21 +239,20 @@ class ClusterWorld:
         )
 
 
-def run_baseline(scenario: Scenario, jobs: NumberedJobs, recorder: BaselineRecorder, until_ms: int) -> None:
+def run_baseline(scenario: Scenario, jobs: Iterator[JobBlock], recorder: BaselineRecorder, until_ms: int) -> None:
     """Run the own users' jobs of each cluster as if there were no guests, and write down when they start."""
     sites = {one.name: one for one in site_settings(scenario)}
     runs = {name: make_run(settings) for name, settings in sites.items()}
     at_end_ms = min(until_ms + 1, NEVER_MS)
-    for taken, next_ms in blocks(jobs, at_end_ms):
-        rows: dict[str, list[ClusterJob]] = {name: [] for name in sites}
-        for number, job in taken:
-            if job.site is not None and job.site not in sites:
-                raise UnknownName("site", job.site, sites)
-            if job.site is not None:
-                speed_mips = sites[job.site].speed_mips
-                rows[job.site].append(row_of(number, job, scenario.reference_mips, speed_mips))
+    for block, next_ms in whole_instants(jobs):
+        codes = {name: block.names.code(name) for name in sites}
+        unknown = [code for code in np.unique(block.site) if code != NO_SITE and code not in codes.values()]
+        if unknown:
+            raise UnknownName("site", block.names.texts[unknown[0]], sites)
         for name, run in runs.items():
-            run.advance(rows[name], next_ms)
+            own = block.taken(block.site == codes[name])
+            rows = rows_of(own, scenario.reference_mips, sites[name].speed_mips)
+            run.advance(rows, at_end_ms if next_ms is None else next_ms)
             recorder.take(run)
     for run in runs.values():
         run.advance([], at_end_ms)

@@ -21,12 +21,12 @@ from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
-from leasehold.simulation.clusters import ClusterWorld, NumberedJobs, has_more_than_jobs, run_baseline, runs_alone
+from leasehold.simulation.clusters import ClusterWorld, has_more_than_jobs, run_baseline, runs_alone
 from leasehold.simulation.events.opening import CountingSource, open_sources
 from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
 from leasehold.simulation.scenario.sites import routing, sharing, site_settings
-from leasehold.simulation.scenario.sources import fitting, open_streams, with_sizes
+from leasehold.simulation.scenario.sources import fitting, fitting_blocks, open_blocks, open_streams, with_sizes
 from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
@@ -143,18 +143,17 @@ def run_scenario(
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
-        jobs = _numbered(scenario, notes)
         world: ClusterWorld | _GatewayWorld
         if runs_alone(scenario) and not check:
-            world = ClusterWorld(site_settings(scenario)[0], scenario.reference_mips, jobs, recorder)
+            blocks = fitting_blocks(open_blocks(scenario, notes), scenario)
+            world = ClusterWorld(site_settings(scenario)[0], scenario.reference_mips, blocks, recorder)
         else:
-            world = _GatewayWorld(scenario, jobs, recorder, check=check)
+            world = _GatewayWorld(scenario, _numbered(scenario, notes), recorder, check=check)
         status = "partial"
         try:
             _pass_time(world, scenario, recorder, progress)
             status = "complete"
         finally:
-            jobs.close()  # so that the notes say how far the logs were read
             world.finish()
             manifest = make_manifest(scenario, command, status, world.now_ms, recorder, notes)
             manifest |= world.happened()
@@ -169,7 +168,10 @@ def run_scenario(
 class _GatewayWorld:
     """All that a scenario may have, behind its gateway."""
 
-    def __init__(self, scenario: Scenario, jobs: NumberedJobs, recorder: Recorder, *, check: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, jobs: Generator[tuple[int, WorkloadJob]], recorder: Recorder, *, check: bool
+    ) -> None:
+        self._jobs = jobs
         self._gateway = gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
         self._recorder = recorder
         self._sources = open_sources(scenario, gateway)
@@ -189,6 +191,7 @@ class _GatewayWorld:
         return _forgotten(self._gateway)
 
     def finish(self) -> None:
+        self._jobs.close()  # so that the notes say how far the logs were read
         self._recorder.finish(self._gateway.leases, self._world.now_ms)
 
     def happened(self) -> dict[str, Any]:
@@ -245,11 +248,11 @@ def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Generator[tuple[
 def _run_without_guests(scenario: Scenario, out: Path) -> None:
     """Run the local requests alone, under the numbers that they have in the run with guests."""
     recorder, until_ms = BaselineRecorder(out), last_instant_ms(scenario)
-    local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
     with collecting_less_garbage():
         if not has_more_than_jobs(scenario):
-            run_baseline(scenario, local_jobs, recorder, until_ms)
+            run_baseline(scenario, fitting_blocks(open_blocks(scenario, []), scenario), recorder, until_ms)
         else:
+            local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
             # Nothing is routed here, so that there is nothing to learn streams for.
             gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
             world = SimulatedWorld(gateway, local_jobs, recorder, sources=open_sources(scenario, gateway))

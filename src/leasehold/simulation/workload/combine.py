@@ -234,6 +234,7 @@ def whole_instants(blocks: Iterator[JobBlock]) -> Iterator[tuple[JobBlock, int |
     """Yield the same jobs, those of one instant in one block, and with each block when the next job comes, if any."""
     held: JobBlock | None = None
     for block in blocks:
+        block.note()
         known = block if held is None else joined((held, block), block.streams)
         last = int(np.searchsorted(known.submit_ms, known.submit_ms[-1]))
         if last:
