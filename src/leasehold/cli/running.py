@@ -1,5 +1,6 @@
 """Runs from the command line: their folder, their progress, Ctrl-C, their products, and what is printed about them."""
 
+import gc
 import itertools
 import shlex
 import shutil
@@ -75,6 +76,7 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
         if (out / MANIFEST).is_file():
             talk(f"leasehold: interrupted; what was done until then is in {out}")
         raise typer.Exit(INTERRUPTED) from None
+    gc.collect()  # what was simulated is a web of references; the report is not made beside it
     return load(result.path)
 
 

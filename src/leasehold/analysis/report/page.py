@@ -34,11 +34,12 @@ from leasehold.analysis.report.contents import (
 )
 from leasehold.analysis.report.render import (
     PAGE_STYLE,
+    Draw,
     Spec,
     as_script_data,
+    drawing,
     live_spec,
     still_spec,
-    to_svgs,
     vega_bundle,
 )
 from leasehold.analysis.run import Run
@@ -73,6 +74,12 @@ class Tile:
 
 def write_run_page(run: Run, path: Path) -> Path:
     """Write the report of one run as a single HTML file that needs no network; return its path."""
+    with drawing() as draw:
+        return _write(path, "report.html", *_on_one(run), draw)
+
+
+def _on_one(run: Run) -> tuple[dict[str, Any], list[ReportFigure]]:
+    """Give what the page on a run shows, and its figures, to be drawn."""
     numbers = totals(run)
     utilisation, gantt = list(_utilisation(run)), _gantt(run)
     waiting, preemption = _waiting(run), _preemption(run)
@@ -93,11 +100,17 @@ def write_run_page(run: Run, path: Path) -> Path:
         "disagreements": reconcile(run),
     }
     figures = [*utilisation, *([gantt] if gantt else []), waiting, preemption]
-    return _write(path, "report.html", context, figures)
+    return context, figures
 
 
 def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
     """Write two runs on one page: the differences in words, pictures side by side, every metric."""
+    with drawing() as draw:
+        return _write(path, "comparison.html", *_on_two(first, second), draw)
+
+
+def _on_two(first: Run, second: Run) -> tuple[dict[str, Any], list[ReportFigure]]:
+    """Give what the page on two runs shows, and its figures, to be drawn."""
     utilisation = [_figure(utilisation_chart(run, PAGE_STYLE), run.name) for run in (first, second)]
     waiting = _side_by_side(waiting_chart, first, second)
     preemption = _side_by_side(preemption_chart, first, second)
@@ -110,7 +123,7 @@ def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
         "waiting": waiting,
         "preemption": preemption,
     }
-    return _write(path, "comparison.html", context, [*utilisation, *waiting, *preemption])
+    return context, [*utilisation, *waiting, *preemption]
 
 
 def _side_by_side(draw: Callable[..., Spec], first: Run, second: Run) -> list[ReportFigure]:
@@ -119,8 +132,8 @@ def _side_by_side(draw: Callable[..., Spec], first: Run, second: Run) -> list[Re
     return [_figure(draw(run, PAGE_STYLE, beside=other), run.name, width=560) for run, other in pairs]
 
 
-def _write(path: Path, template: str, context: dict[str, Any], figures: Sequence[ReportFigure]) -> Path:
-    for figure, svg in zip(figures, to_svgs([figure.still for figure in figures]), strict=True):
+def _write(path: Path, template: str, context: dict[str, Any], figures: Sequence[ReportFigure], draw: Draw) -> Path:
+    for figure, svg in zip(figures, draw([figure.still for figure in figures]), strict=True):
         figure.svg = svg
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("leasehold.analysis.report", "templates"),

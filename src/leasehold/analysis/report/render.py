@@ -9,11 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from leasehold.analysis.facts import PARTIES
 
@@ -132,10 +133,22 @@ def write_png(chart: Spec, style: Style, path: Path) -> Path:
     return path
 
 
-def to_svgs(stills: Sequence[Spec]) -> list[str]:
-    """Draw specifications of a fixed width as SVG texts, in a process of their own."""
-    drawn: list[str] = _drawn_apart({"stills": list(stills)})["stills"]
-    return drawn
+Draw = Callable[[Sequence[Spec]], list[str]]
+
+
+@contextmanager
+def drawing() -> Iterator[Draw]:
+    """Start what draws, in a process of its own, so that it is ready when the charts are.
+
+    Gives the function that draws specifications of a fixed width as SVG texts, to be called once.
+    """
+    with _Apart() as process:
+
+        def draw(stills: Sequence[Spec]) -> list[str]:
+            drawn: list[str] = process.answer(json.dumps(list(stills)))
+            return drawn
+
+        yield draw
 
 
 def as_script_data(value: object) -> str:
@@ -150,7 +163,8 @@ def vega_bundle() -> str:
     try:
         return kept.read_text(encoding="utf-8")
     except OSError:
-        bundle: str = _drawn_apart({"bundle": True})["bundle"].replace("</script", "<\\/script")
+        with _Apart("bundle") as process:
+            bundle: str = process.answer().replace("</script", "<\\/script")
         _keep(kept, bundle)
         return bundle
 
@@ -166,9 +180,24 @@ def _keep(file: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _drawn_apart(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Let `stills.py` draw; it is run as a file, so that it imports nothing of this package."""
-    command = [sys.executable, "-P", str(Path(__file__).with_name("stills.py"))]
-    done = subprocess.run(command, input=json.dumps(wanted), stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ours
-    drawn: dict[str, Any] = json.loads(done.stdout)
-    return drawn
+class _Apart:
+    """The program `stills.py`, run as a file, so that it imports nothing of this package; ended if it is not needed."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-P", str(Path(__file__).with_name("stills.py")), *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def answer(self, question: str = "") -> Any:  # noqa: ANN401 - whatever it answers
+        """Ask, wait, and read the answer."""
+        answered, _ = self._process.communicate(question)
+        if self._process.returncode:
+            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
+        return json.loads(answered)

@@ -1,6 +1,7 @@
-"""Draws specifications as SVG, or bundles the script for live charts: JSON on standard input, JSON on standard output.
+"""Draws specifications as SVG: a JSON list of them on standard input, one of SVG texts on standard output.
 
-A program of its own (see `render.py`): it imports nothing of Leasehold, so that only what draws is in memory.
+With the argument ``bundle`` it writes the script for live charts instead. A program of its own (see `render.py`): it
+imports nothing of Leasehold, so that only what draws is in memory.
 """
 
 import json
@@ -10,10 +11,12 @@ from typing import cast
 
 import vl_convert
 
+SMALLEST = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
+
 if __name__ == "__main__":
-    wanted = json.load(sys.stdin)
-    drawn: dict[str, object] = {"stills": [vl_convert.vegalite_to_svg(spec) for spec in wanted.get("stills", [])]}
-    if wanted.get("bundle"):
+    if sys.argv[1:] == ["bundle"]:
         # Its types demand a script of one's own to bundle; without one the three are bundled as they are.
-        drawn["bundle"] = cast("Callable[[], str]", vl_convert.javascript_bundle)()
-    json.dump(drawn, sys.stdout)
+        json.dump(cast("Callable[[], str]", vl_convert.javascript_bundle)(), sys.stdout)
+    else:
+        vl_convert.vegalite_to_svg(SMALLEST)  # the engine is ready by the time the charts are
+        json.dump([vl_convert.vegalite_to_svg(spec) for spec in json.load(sys.stdin)], sys.stdout)
