@@ -53,11 +53,9 @@ _ATTEMPT = {
 }  # fmt: skip
 _JOB = {
     "id": 7, "name": "survey", "state": "completed", "reason": "completed", "explanation": "ran to its end",
-    "what": "", "consumer": "physics", "group": "", "submitted_at": A_MOMENT, "deadline": None,
-    "ended_at": "2026-11-21T10:53:01.004Z", "next_try_at": None,
-    "command": ["python3", "run.py"], "type": "suspendable", "backup": "none", "reliability": None,
-    "surest": None, "needs": _NEEDS, "restarts": 3, "restarts_used": 0, "exit_status": 0,
-    "attempts": [_ATTEMPT],
+    "consumer": "physics", "submitted_at": A_MOMENT, "ended_at": "2026-11-21T10:53:01.004Z",
+    "command": ["python3", "run.py"], "type": "suspendable", "backup": "none", "needs": _NEEDS, "restarts": 3,
+    "exit_status": 0, "attempts": [_ATTEMPT],
 }  # fmt: skip
 
 Cpus = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
