@@ -20,12 +20,14 @@ class Alarm:
 
     ``tick_ms``  the time from one tick to the next
     ``next_ms``  the next tick, None while nothing is pending
+    ``is_on``    whether there is a tick to come, or one that was asked for
     """
 
     def __init__(self, tick_ms: int, changes: InstantChanges) -> None:
         """Begin without ticks."""
         self.tick_ms = tick_ms
         self.next_ms: int | None = None
+        self.is_on = False
         self._changes = changes
         self._asleep_until_ms: int | None = None
         self._set_ms: int | None = None
@@ -56,6 +58,7 @@ class Alarm:
         elif self.next_ms is not None:
             self._changes.effects.append(WakeAt(GATEWAY, self.next_ms))
         self.next_ms = at_ms
+        self.is_on = True
 
     def tick_from(self, at_ms: int, next_ms: int) -> int:
         """Give the first tick at this time or later, ``next_ms`` being the next one."""
@@ -73,6 +76,7 @@ class Alarm:
         if self._set_ms is not None and self._set_ms <= now_ms:
             self._set_ms = None
         wanted_ms = self.next_ms if self._asleep_until_ms is None else self._asleep_until_ms
+        self.is_on = wanted_ms is not None
         if wanted_ms == self._set_ms:
             return
         if self._set_ms is not None:

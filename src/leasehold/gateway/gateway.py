@@ -140,7 +140,8 @@ class Gateway:
         touched = self.registry.touched
         changes.moved.clear()
         coallocations.moved.clear()
-        self._retries.wake(now_ms)
+        if pending.alarm.is_on:
+            self._retries.wake(now_ms)
         # 1. What happened, before anything is decided.
         for event in events:
             self._note(event, now_ms)
@@ -173,7 +174,8 @@ class Gateway:
                 self._set_alarm(self.sites[name], now_ms)
         if coallocations.open:
             coallocations.settle(now_ms)
-        pending.alarm.set(now_ms, may_sleep=self._may_sleep and not coallocations.open)
+        if pending.alarm.is_on:
+            pending.alarm.set(now_ms, may_sleep=self._may_sleep and not coallocations.open)
         # 6. Leases that have ended are forgotten.
         touched.clear()
         effects = changes.take_effects()
