@@ -75,6 +75,7 @@ class Backfiller:
         self.books = self._queue.books
         self._rows: dict[int, int] = {}
         self._leases: dict[int, Lease] = {}
+        self._vms = 0
 
     def __len__(self) -> int:
         """How many wait."""
@@ -98,7 +99,7 @@ class Backfiller:
 
     def waiting_vms(self) -> int:
         """How many VMs they ask for."""
-        return sum([lease.vms for lease in self._leases.values()])
+        return self._vms
 
     def submit(self, lease: Lease) -> None:
         """Put a lease at the end of the queue; the next pass plans it."""
@@ -113,11 +114,13 @@ class Backfiller:
             row = self._queue.add_row(lease.vms, lease.span_ms, lease.earliest_ms, lease.order)
             self._rows[lease.id] = row
             self._leases[row] = lease
+            self._vms += lease.vms
         return row
 
     def _drop(self, row: int) -> Lease:
         """A lease is no longer in the queue."""
         lease = self._leases.pop(row)
+        self._vms -= lease.vms
         del self._rows[lease.id]
         self._queue.release_row(row)
         return lease

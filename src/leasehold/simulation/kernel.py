@@ -152,8 +152,7 @@ class SimulatedWorld:
             if now_ms > until_ms or now_ms == NEVER_MS:
                 return
             self.now_ms = now_ms
-            if self._called_off:
-                self._called_off.discard(now_ms)
+            self._called_off.discard(now_ms)
             events: list[Event] = []
             while queue and queue[0][0] == now_ms:
                 events.append(heappop(queue)[2])
