@@ -70,6 +70,7 @@ def test_both_ways_write_the_same(
     horizon = f"horizon_s = {cut}\n" if cut else ""
     scenario = load_scenario(write_scenario(folder, policy, queue, speed, horizon))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leasehold.simulation.clusters.DECISIONS_AT_ONCE", 9)
         patch.setattr("leasehold.simulation.workload.log_columns.BYTES_PER_BLOCK", 256)
         assert runs_alone(scenario)
         run_scenario(scenario, folder / "integers")

@@ -35,6 +35,9 @@ _REASONS = [
 _RULES = [*[HOME_FIRST] * 6, "width", "local-queue"]
 _REFUSALS = {code: _REASONS[code] for code in (cluster.TOO_WIDE, cluster.QUEUE_CLOSED)}
 
+DECISIONS_AT_ONCE = 8_192
+"""So many decisions, at least, wait in memory until they are recorded."""
+
 COMPLETED, KILLED, REFUSED, RUNNING, WAITING = range(5)
 _STATES = [LeaseState.COMPLETED, LeaseState.KILLED, LeaseState.REFUSED, LeaseState.RUNNING, LeaseState.WAITING]
 
@@ -107,7 +110,9 @@ class ClusterWorld:
                 raise UnknownName("site", block.names.texts[elsewhere[0]], [self._site])
             self._recorder.read["local"] += len(block)
             run.advance(rows_of(block, reference_mips, speed_mips), at_end_ms if next_ms is None else next_ms)
-            self._record()
+            self.now_ms = run.now_ms
+            if len(run.decided_ms) >= DECISIONS_AT_ONCE:
+                self._record()
             yield self.now_ms
         run.advance([], at_end_ms)
         self._record()
