@@ -37,11 +37,11 @@ def test_the_story_of_the_small_run(small: Run) -> None:
     assert "5 local jobs, every one, started at the very instant" in story["Did the clusters' own users notice?"]
     assert "2 of 4 guest leases (50.0 %) got all their time." in story["What did the guests get?"]
     assert "Local jobs left 90.9 % of the VM-time idle" in story["How much idle time was lent?"]
-    gave_way = story["Who had to give way, and why?"]
+    gave_way = story["Which guests were preempted, and why?"]
     assert "3 times a guest lease gave its VMs to a local job" in gave_way
     assert "1 Cancelable, 1 Suspendable and 1 Migratable" in gave_way
     assert "“moml”" in gave_way
-    assert "must start at its ready time" in story["Who was refused?"]
+    assert "must start at its ready time" in story["Which requests were refused?"]
 
 
 def test_a_run_of_locals_alone_speaks_of_them_only(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_run_of_locals_alone_speaks_of_them_only(tmp_path: Path) -> None:
     tables.local(1, "a", vms=1, requested_ms=5, first_start_ms=0, end_ms=5)
     tables.held(1, "a", (0, 5), "completed")
     run = tables.run(tmp_path)
-    assert sentences.headline(run, totals(run)) == "No guests were here."
+    assert sentences.headline(run, totals(run)) == "There were no guests."
     assert list(_story(run)) == ["Did the clusters' own users notice?"]
 
 
@@ -105,7 +105,7 @@ def test_a_run_in_which_nothing_happened_has_a_page(tmp_path: Path) -> None:
     tables = Tables()
     tables.site("a")
     page = write_report(tables.run(tmp_path / "empty"), tmp_path / "report.html")
-    assert "No guests were here." in page.read_text(encoding="utf-8")
+    assert "There were no guests." in page.read_text(encoding="utf-8")
 
 
 @drawn

@@ -58,7 +58,7 @@ def interrupted(folder: Path) -> tuple[int, str]:
 def test_ctrl_c_leaves_a_readable_partial_run(folder: Path) -> None:
     code, said = interrupted(folder)
     assert code == 130
-    assert said.splitlines()[-1] == "leasehold: interrupted; what was done until then is in run"
+    assert said.splitlines()[-1] == "leasehold: interrupted; results so far are in run"
     assert "Traceback" not in said
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
     assert manifest["status"] == "partial"

@@ -97,7 +97,7 @@ class TestProducts:
         cli("sim", "run", "small.swf", "--out", "run", *FAST)
         assert cli("sim", "report", "run").out == "run/report.html\n"
         assert json.loads(cli("sim", "report", "run", "--out", "a.html", "--json").out)["report"] == "a.html"
-        assert "No guests were here" in Path("a.html").read_text()
+        assert "There were no guests" in Path("a.html").read_text()
 
     def test_its_charts_are_written_as_pictures_too(self, cli: Cli) -> None:
         cli("sim", "run", "small.swf", "--out", "run", *FAST)

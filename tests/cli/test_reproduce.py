@@ -12,6 +12,7 @@ from tests.cli.saying import Cli
 
 from leasehold.experiments.usla.plan import METRICS, plan
 
+WRITTEN = (".md", ".json", ".parquet", "-tables.svg", "-tables.png")
 NUMBERS = 27 * len(METRICS)
 CONFIGURATIONS = len(plan().configurations)
 COMMAND = ("reproduce", "usla", "--seeds", "3", "--jobs", "1", "--out", "found")
@@ -55,7 +56,7 @@ def test_answers_in_json_with_every_number(cli: Cli) -> None:
     assert sum(found["counts"].values()) == NUMBERS
     assert {cell["status"] for cell in found["cells"]} <= set(found["counts"])
     assert found["calibrated"]["window_s"] == 3000
-    assert [Path(path).name for path in found["files"]] == ["usla.md", "usla.json", "usla.parquet"]
+    assert [Path(path).name for path in found["files"]] == [f"usla{end}" for end in WRITTEN]
 
 
 def test_leaves_report_data_and_every_single_result(cli: Cli) -> None:
@@ -72,7 +73,7 @@ def test_leaves_report_data_and_every_single_result(cli: Cli) -> None:
 
 def test_quiet_says_only_where_it_is(cli: Cli) -> None:
     said = cli(*COMMAND, "--quiet")
-    assert said.out.splitlines() == [f"found/usla.{kind}" for kind in ("md", "json", "parquet")]
+    assert said.out.splitlines() == [f"found/usla{end}" for end in WRITTEN]
     assert said.err == ""
 
 

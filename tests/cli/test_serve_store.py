@@ -30,7 +30,7 @@ class TestStatus:
     def test_for_people(self, cli: Cli) -> None:
         lines = cli("store", "status").out.splitlines()
         assert [line.split()[0] for line in lines] == ["store", "schema", "gateway", "journal", "leases"]
-        assert lines[2:] == ["gateway  none is using it", "journal  0 lines", "leases   none is open"]
+        assert lines[2:] == ["gateway  not running", "journal  0 lines", "leases   none open"]
 
     def test_for_programs(self, cli: Cli, url: str) -> None:
         told = json.loads(cli("store", "status", "--json").out)

@@ -90,7 +90,7 @@ def test_every_command_answers_in_json(cli: Cli, command: str) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"leasehold {__version__}\n"
+    assert cli("--version").out == f"leasehold {__version__} (kernel: plain Python)\n"
 
 
 @pytest.mark.parametrize(

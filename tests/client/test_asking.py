@@ -243,7 +243,7 @@ class TestSubmission:
 
     def test_where_patience_ends_in_doubt_the_key_is_told(self, gateway: Gateway, talk: Talk) -> None:
         gateway.answer("POST", "/v1/leases", Cut())
-        with pytest.raises(Lost, match="asking again with the idempotency key mine finds out") as caught:
+        with pytest.raises(Lost, match="repeat the request with the idempotency key mine") as caught:
             talk("leases.submit", LeaseSpec(vms=2, duration_s=3600), idempotency_key="mine")
         assert caught.value.key == "mine"
         assert len(gateway.asked) == 4

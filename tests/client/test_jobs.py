@@ -42,7 +42,7 @@ def test_a_job_is_asked_for_with_what_is_said_alone(talk: Talk, gateway: Gateway
         ("python3-numpy >= 1.24",),
         ("das3/n1",),
     )
-    assert found.told() == job()
+    assert found.to_json() == job()
 
 
 def test_a_deadline_without_its_zone_is_refused() -> None:
@@ -57,7 +57,7 @@ def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: G
     gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
     assert not talk("jobs.get", 7).is_over
     assert talk("jobs.cancel", 7).is_over
-    assert talk("jobs.result", 7).told() == told
+    assert talk("jobs.result", 7).to_json() == told
 
 
 def test_there_is_no_result_yet(talk: Talk, gateway: Gateway) -> None:
@@ -104,7 +104,7 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "groups": [group],
     }  # fmt: skip
     gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
-    assert talk("jobs.explain", JobSpec(command=["a"], execution_s=1)).told() == told
+    assert talk("jobs.explain", JobSpec(command=["a"], execution_s=1)).to_json() == told
 
 
 def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:
@@ -115,11 +115,11 @@ def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:
     gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE], "next": None}))
     gateway.answer("GET", "/v1/images", Reply(body={"images": [image]}))
     which = NodeFilter(site="das3", software=["gcc >= 12"], brief=True)
-    assert [node.told() for node in talk("nodes.list", which)] == [NODE]
+    assert [node.to_json() for node in talk("nodes.list", which)] == [NODE]
     assert gateway.asked[0].query == [
         ("site", "das3"), ("software", "gcc >= 12"), ("brief", "true"), ("limit", "1000")
     ]  # fmt: skip
-    assert [one.told() for one in talk("images.list")] == [image]
+    assert [one.to_json() for one in talk("images.list")] == [image]
 
 
 def test_an_answer_that_is_no_job_is_told_as_one(talk: Talk, gateway: Gateway) -> None:

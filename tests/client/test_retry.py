@@ -52,7 +52,7 @@ def test_once_something_was_sent_it_must_be_known_what_became_of_it() -> None:
     attempts = Attempts(RetryPolicy(tries=3, connect_tries=1, first_s=0), "key")
     attempts.after_failure(Lost(URL, "reset"))
     attempts.after_failure(Unreachable(URL, "refused"))
-    with pytest.raises(Lost, match="refused; asking again with the idempotency key key") as caught:
+    with pytest.raises(Lost, match="refused; repeat the request with the idempotency key key") as caught:
         attempts.after_failure(Unreachable(URL, "refused"))
     assert caught.value.key == "key"
 

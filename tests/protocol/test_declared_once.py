@@ -93,7 +93,7 @@ def test_every_field_of_a_lease_can_be_a_column() -> None:
 def test_a_record_comes_back_as_it_went(model: type[ResponseModel]) -> None:
     for example in examples(model):
         record = read(model, json.dumps(example))
-        told = record.told()
+        told = record.to_json()
         assert {key: value for key, value in told.items() if key in example} == example
         assert read(model, json.dumps(told)) == record
 
@@ -107,7 +107,7 @@ def test_a_later_gateway_may_say_more(model: type[ResponseModel]) -> None:
 @pytest.mark.parametrize("model", [model for model in models(RequestModel) if examples(model)])
 def test_what_is_asked_for_is_sent_as_it_was_said(model: type[RequestModel]) -> None:
     for example in examples(model):
-        assert model(**model(**example).said()) == model(**example)
+        assert model(**model(**example).to_json()) == model(**example)
 
 
 def test_what_cannot_be_accepted_is_one_line_with_field_value_and_what_was_expected() -> None:

@@ -85,7 +85,7 @@ def test_a_cluster_that_is_not_there_is_refused() -> None:
 
 
 def test_a_key_below_a_value_is_refused() -> None:
-    with pytest.raises(InvalidField, match="seed is no table"):
+    with pytest.raises(InvalidField, match="which seed is not"):
         overridden(VALUES, {"seed.x": 1})
 
 

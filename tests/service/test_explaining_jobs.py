@@ -19,7 +19,7 @@ from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.engine.nodes import NOT_LISTED, NodeRepository, node_of
 from leasehold.service.engine.unit_of_work import UnitOfWork
-from leasehold.service.jobs import NodeGroup, Said, grouped
+from leasehold.service.jobs import NodeGroup, Verdicts, grouped
 from leasehold.service.store.rows import NodeRow
 
 GONE_AFTER_MS = 1_000
@@ -180,10 +180,10 @@ def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fres
     }
 
 
-def one_by_one(row: NodeRow, job: Any, moment: EvaluationTime) -> Said:
+def one_by_one(row: NodeRow, job: Any, moment: EvaluationTime) -> Verdicts:
     node = node_of(row)
     transfer_ms = NETWORK.transfer_ms(job.needs.inputs, row.site, node.capabilities.bytes_per_s)
-    return Said(
+    return Verdicts(
         row.problem,
         judge(job, node, transfer_ms, moment) if row.runs else None,
         judge_machine(job, node, transfer_ms, moment) if row.is_host else None,

@@ -220,7 +220,7 @@ class TestNews:
             office = in_the_office(play)
         assert office.driver.looks_s == [3]  # one second to let it recover, two to let more happen
         assert [log["event"] for log in logs] == (
-            [] if isinstance(error, Unavailable) else ["observations were not taken in"]
+            [] if isinstance(error, Unavailable) else ["failed to apply observations"]
         )
 
 

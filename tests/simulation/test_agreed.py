@@ -85,7 +85,7 @@ def test_the_report_counts_whom_agreements_held_back(run: Run) -> None:
     assert counted["leases"].to_list() == sorted(counted["leases"], reverse=True)
     assert held_by_agreements(run) <= counted["leases"].sum()
     answers = {paragraph.question: paragraph.answer for paragraph in what_happened(run, totals(run))}
-    told = answers["Whom did agreements hold back?"]
+    told = answers["Which guests did agreements limit?"]
     assert f"{held_by_agreements(run)} guests" in told
     assert "under “atlas” (atlas at das)" in told
 

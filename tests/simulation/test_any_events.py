@@ -71,6 +71,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
             cluster["failures"] = {"mtbf_s": draw(st.integers(60, 600)), "mttr_s": draw(st.integers(1, 90))}
         if draw(st.booleans()):
             cluster["starts"] = {"mean_s": draw(st.integers(1, 30)), "fail_share": draw(st.sampled_from([0, 0.3]))}
+        elif draw(st.booleans()):
+            cluster["native_order"] = draw(st.sampled_from(["fifo", "shortest", "widest"]))
         clusters.append(cluster)
     users = st.fixed_dictionaries(
         {}, optional={"patience_s": st.integers(1, 90), "cancel_share": st.just(0.3), "extend_share": st.just(0.5)}

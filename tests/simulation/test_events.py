@@ -9,7 +9,7 @@ from tests.simulation.worlds import LogLine, swf, tables
 
 from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
-from leasehold.model.errors import InvalidField
+from leasehold.model.errors import InputError, InvalidField
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
@@ -144,6 +144,24 @@ class TestStarts:
         assert column(run, "site") == ["a", "b"]
 
 
+class TestNativeSchedulers:
+    def test_the_clusters_own_scheduler_starts_jobs_in_its_order(self, world: World) -> None:
+        jobs = [(0, 100, 4, 100), (10, 300, 4, 300), (20, 50, 4, 50)]
+        cluster = {"name": "a", "slots": 4, "native_order": "shortest"}
+        starts_s = [round(ms / 1000) for ms in column(world.run(jobs, cluster=[cluster]), "first_start_ms")]
+        assert starts_s == [0, 150, 100]
+        cluster["native_order"] = "fifo"
+        starts_s = [round(ms / 1000) for ms in column(world.run(jobs, cluster=[cluster]), "first_start_ms")]
+        assert starts_s == [0, 100, 400]
+
+    def test_the_gateway_says_that_it_followed_and_guests_still_give_way(self, world: World) -> None:
+        cluster = {"name": "a", "slots": 4, "native_order": "shortest"}
+        jobs = [(0, 100, 4, 100), (10, 300, 4, 300), (20, 50, 4, 50)]
+        run = world.run(jobs, [(450, 500, 2, 500)], cluster=[cluster])
+        assert "started-by-native-scheduler" in tables(run)["decisions"]["reason"].to_list()
+        assert set(column(run, "state")) == {"completed"}
+
+
 class TestUsers:
     def test_a_job_is_cancelled_while_it_waits_and_another_while_it_runs(self, world: World) -> None:
         timeline = [{"at_s": at_s, "kind": "cancel", "stream": "own", "job": job} for at_s, job in ((50, 2), (80, "1"))]
@@ -177,6 +195,21 @@ class TestUsers:
         assert column(run, "state") == ["completed", "killed"]
         assert column(run, "end_ms") == [150_000, 100_000]
         assert column(run, "requested_ms") == [200_000, 100_000]
+
+    def test_what_a_log_says_was_cancelled_is_asked_for_and_cancelled_after_that_time(self, world: World) -> None:
+        scenario = world.values([(0, 100, 4, 100), (20, 50, 4, 50), (30, 10, 1, 10)], [])
+        log = Path(scenario["stream"][0]["log"])
+        lines = log.read_text().splitlines()
+        lines[2] = "2 20 60 -1 -1 -1 -1 4 50 -1 5 1 1 -1 1 1 -1 -1"
+        log.write_text("\n".join(lines) + "\n")
+        assert column(world.run(**scenario), "source_id") == ["1", "3"]
+        scenario["stream"][0]["replay_cancelled"] = True
+        run = world.run(**scenario)
+        assert column(run, "state") == ["completed", "cancelled", "completed"]
+        assert column(run, "end_ms") == [100_000, 80_000, 110_000]
+        log.write_text(log.read_text() + "4 x\n")
+        with pytest.raises(InputError, match=rf"{log.name}:5"):
+            world.run(**scenario)
 
     def test_an_extension_is_denied_where_others_were_promised_the_room(self, world: World) -> None:
         extend = {"at_s": 50, "kind": "extend", "stream": "own", "job": 1, "by_s": 100}

@@ -70,7 +70,7 @@ def test_so_are_events_and_reservations(tmp_path: Path) -> None:
     lying_about: list[int] = []
     for _ in islice(world.run(), 6_000):
         assert home.guests is None or len(home.guests._reservations) == 0
-        due = len(home.locals._queue._due) + (0 if home.guests is None else len(home.guests.queue._queue._due))
+        due = home.locals._queue._due.size + (0 if home.guests is None else home.guests.queue._queue._due.size)
         lying_about.append(len(world._event_queue) + due + len(home.home.times))
     assert max(lying_about[3_000:]) <= max(lying_about[:3_000]) + 5 < 100
     recorder.finish(sites.leases, world.now_ms)
@@ -82,7 +82,7 @@ def test_also_where_a_long_queue_closes_up_again_and_again() -> None:
     sites = gateway()
     queue = sites.sites["a"].locals
     for _ in SimulatedWorld(sites, enumerate(jobs, 1), History()).run():
-        assert len(queue._queue._due) <= 4 * len(jobs)
+        assert queue._queue._due.size <= 4 * len(jobs)
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

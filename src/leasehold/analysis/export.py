@@ -82,7 +82,7 @@ def assign_processors(holdings: pl.DataFrame, slots: int, first: int = 0) -> lis
     """Give each holding of one cluster, in order of start, processors ``first`` to ``first + slots - 1``.
 
     What ends at an instant is free for what starts at it. A run that holds more VMs than there are
-    slots gets what there is.
+    slots gets the rest.
     """
     free = FreeProcessors(first, slots)
     ending: list[tuple[int, int, list[Interval]]] = []
@@ -209,8 +209,8 @@ def _rows(run: Run) -> pl.DataFrame:
     )
     rejected = never_held.select("lease_id", ended_by=pl.lit("refused"), end_ms="end_ms")
     parts = pl.concat([held.filter(pl.col("ended_by").is_in(list(_FINAL_STATE))), rejected], how="diagonal")
-    asked = run.leases.select("lease_id", "source", "submit_ms", "requested_ms", asked_vms="vms", party=PARTY)
-    return parts.join(asked, on="lease_id", how="left").with_columns(
+    requests = run.leases.select("lease_id", "source", "submit_ms", "requested_ms", asked_vms="vms", party=PARTY)
+    return parts.join(requests, on="lease_id", how="left").with_columns(
         pl.col("part").fill_null(0), finish_ms=pl.col("end_ms")
     )
 

@@ -24,7 +24,7 @@ _TYPES: dict[str, type[pl.DataType]] = {"i64": pl.Int64, "str": pl.String, "bool
 def load(path: str | Path) -> "Run":
     """Open the run folder at ``path``.
 
-    Raises InputError where this is no run folder, one of another schema version, or one in which a
+    Raises InputError where this is not a run folder, one of another schema version, or one in which a
     table is missing or has other columns. The tables themselves are read when they are used.
     """
     folder = Path(path)

@@ -180,8 +180,8 @@ def publish(
     """Make an agreement visible to everyone."""
     with gateway() as client:
         published = client.agreements.publish(name, published=not withdraw)
-    who = "everybody" if published.published else "only its parties"
-    _answer_one(published, [f"{name} can be seen by {who}"], json=json)
+    readers = "everybody" if published.published else "only its parties"
+    _answer_one(published, [f"{name} can be seen by {readers}"], json=json)
 
 
 @app.command()
@@ -212,7 +212,7 @@ def revoke(name: Name, note: Note = "", json: Json = False) -> None:
 
 @app.command()
 def penalties(
-    everything: Annotated[bool, switch("--all", does="Include those that are over.")] = False,
+    everything: Annotated[bool, switch("--all", does="Include those that have ended.")] = False,
     json: Json = False,
 ) -> None:
     """List penalties for breaking agreements, and their ends."""
@@ -232,7 +232,7 @@ def lift(
     if json:
         answer_json({"penalty": lifted})
     else:
-        answer(f"penalty {lifted.id} of {lifted.consumer} at {lifted.provider} stands no more")
+        answer(f"penalty {lifted.id} of {lifted.consumer} at {lifted.provider} is lifted")
 
 
 @app.command()
@@ -274,7 +274,7 @@ def _delegated_terms(parent: "Agreement", name: str, consumer: str, share: float
 
 
 def _check_side(side: str) -> None:
-    """Refuse what is no side; raises InvalidField."""
+    """Refuse an unknown side; raises InvalidField."""
     if side not in SIDES:
         raise InvalidField("--as", side, f"one of {', '.join(SIDES)}")
 

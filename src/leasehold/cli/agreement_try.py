@@ -45,7 +45,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 def past_of_gateway(days: float) -> PlayedRequests:
     """Fetch what was asked of the gateway in so many days, its sites, and what is agreed there now.
 
-    A lease that nobody preempted runs as long as it ran; others for as long as they asked. Those that were
+    A lease that was not preempted runs as long as it ran; others for as long as they asked. Those that were
     taken back before they began are left out. Raises InvalidField where nothing was asked.
     """
     since = times.now() - timedelta(days=days)
@@ -91,7 +91,7 @@ def _scenario(sites: Iterable[Site], agreements: Iterable[ShownAgreement], since
 
 
 def _cluster(site: Site) -> ClusterSpec:
-    # Reservations as live gateways make them; to plan everybody who waits anew each time takes far longer.
+    # Reservations as live gateways make them; to replan all waiting leases each time takes far longer.
     terms = ClusterTerms(speed_mips=site.speed_mips, local_policy=LIVE_POLICY, guest_policy=LIVE_POLICY)
     return ClusterSpec(site.name, site.slots, terms, site.resources)
 

@@ -70,7 +70,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         ),
     ] = "",
     ready: Annotated[
-        str, typer.Option(metavar="TIME", help="Earliest start; hold nothing before.", show_default="now")
+        str, typer.Option(metavar="TIME", help="Earliest start; nothing is held before.", show_default="now")
     ] = "",
     deadline: Annotated[
         str, typer.Option(metavar="TIME", help="Latest end of all components, such as now+2h.", show_default=False)
@@ -135,7 +135,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 @app.command("list")
 def list_coallocations(
-    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that have ended.")] = False,
     json: Json = False,
 ) -> None:
     """List open co-allocations, newest first."""
@@ -249,7 +249,7 @@ def _account(coallocation: "CoAllocation", leases: "Sequence[Lease]", at: dateti
         if value:
             yield f"  {name:<10}  {value}"
     for component, lease in zip(coallocation.components, leases, strict=True):
-        yield f"  {'component':<10}  {_asked(component)}: lease {lease.id} is {_where(lease)}"
+        yield f"  {'component':<10}  {_requested(component)}: lease {lease.id} is {_where(lease)}"
 
 
 def _facts(coallocation: "CoAllocation", at: datetime) -> Iterator[tuple[str, str]]:
@@ -270,7 +270,7 @@ def _facts(coallocation: "CoAllocation", at: datetime) -> Iterator[tuple[str, st
     yield "held idle", f"{coallocation.idle_vm_s:g} VM-seconds" if coallocation.idle_vm_s else ""
 
 
-def _asked(component: "CoAllocationComponent") -> str:
+def _requested(component: "CoAllocationComponent") -> str:
     where = f" at {component.wanted_site}" if component.wanted_site else ""
     files = "".join(f", {file.mib} MiB from {file.site}" for file in component.files)
     return f"{component.vms} VMs{where} for {show_duration(component.duration_s)}{files}"

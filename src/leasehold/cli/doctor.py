@@ -9,7 +9,7 @@ from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted
 from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
-    from leasehold.service.doctor import Told
+    from leasehold.service.doctor import CheckResult
 
 _TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The gateway"}
 
@@ -30,7 +30,7 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
     return ANSWER_IS_NO if problems else DONE
 
 
-def _examined(wanted: Wanted) -> "Iterator[Told]":
+def _examined(wanted: Wanted) -> "Iterator[CheckResult]":
     from leasehold.service.doctor import examine
     from leasehold.service.doctor.machine import INSTALLED, MACHINE, service_is_installed
 
@@ -40,23 +40,23 @@ def _examined(wanted: Wanted) -> "Iterator[Told]":
         yield from _examined_gateway(wanted)
 
 
-def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
+def _examined_gateway(wanted: Wanted) -> "Iterator[CheckResult]":
     """Look at the gateway; where its configuration cannot be read, that is all there is to say."""
     from leasehold.model.errors import LeaseholdError
-    from leasehold.service.doctor import Told, examine, problem
+    from leasehold.service.doctor import CheckResult, examine, problem
     from leasehold.service.doctor.gateway import Subject, checks_of
 
     try:
         configuration = wanted.configuration()
     except LeaseholdError as error:
         finding = problem(str(error), "correct it there; leasehold serve --print-config shows all keys")
-        yield Told("gateway", "configuration", finding)
+        yield CheckResult("gateway", "configuration", finding)
         return
     subject = Subject(configuration, wanted.file(), wanted.place(configuration))
     yield from examine("gateway", checks_of(subject))
 
 
-def _answer_json(findings: "list[Told]", problems: int) -> None:
+def _answer_json(findings: "list[CheckResult]", problems: int) -> None:
     listed = [
         {
             "part": one.part,
@@ -70,7 +70,7 @@ def _answer_json(findings: "list[Told]", problems: int) -> None:
     answer_json({"problems": problems, "findings": listed})
 
 
-def _answer(findings: "list[Told]", problems: int) -> None:
+def _answer(findings: "list[CheckResult]", problems: int) -> None:
     from leasehold.analysis.wording import count
 
     for part, ones in groupby(findings, key=lambda one: one.part):
@@ -78,7 +78,7 @@ def _answer(findings: "list[Told]", problems: int) -> None:
     answer(f"{count(problems, 'problem')} found." if problems else "No problems found.")
 
 
-def _lines(findings: "Iterator[Told]") -> Iterator[str]:
+def _lines(findings: "Iterator[CheckResult]") -> Iterator[str]:
     """Write each finding in a line, its fix below it."""
     for one in findings:
         yield f"  {one.finding.severity:<8} {one.finding.text}"

@@ -44,7 +44,7 @@ def build(
     """Build a small Debian image with Python and a guest agent, unless it exists.
 
     Machines that were begun from the one before go on with that. With packages: an image for jobs that need
-    them, which sites find by itself.
+    them, which sites find automatically.
     """
     place = _place(out, data)
     from leasehold.service.drivers.qemu.images.build import build_image

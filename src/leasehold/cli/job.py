@@ -22,7 +22,7 @@ JobId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 def submit(
     options: JobOptions,
     idempotency_key: IdempotencyKey = "",
-    wait: Annotated[bool, switch("--wait", does="Wait until it is over, and print its output.")] = False,
+    wait: Annotated[bool, switch("--wait", does="Wait until it has ended, and print its output.")] = False,
     json: Json = False,
 ) -> None:
     """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
@@ -106,7 +106,7 @@ def list_jobs(
         str,
         typer.Option(metavar="TIME", help="Only those submitted since, such as now-1d.", show_default=False),
     ] = "",
-    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that have ended.")] = False,
     json: Json = False,
 ) -> None:
     """List open jobs, newest first."""

@@ -160,7 +160,7 @@ def submit(  # noqa: PLR0917 - one argument for each option
         str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
     ] = "",
     idempotency_key: IdempotencyKey = "",
-    wait: Annotated[bool, switch("--wait", does="Wait until it is over; exit with 1 if it failed.")] = False,
+    wait: Annotated[bool, switch("--wait", does="Wait until it has ended; exit with 1 if it failed.")] = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,
@@ -228,7 +228,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         ),
     ] = "",
     mine: Annotated[bool, switch("--mine", does="Only your own.")] = False,
-    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that have ended.")] = False,
     watch: Annotated[bool, switch("--watch", "-w", does="Update the list until Ctrl-C.")] = False,
     json: Json = False,
     no_header: Annotated[bool, switch("--no-header", does="Omit the header.")] = False,
@@ -255,7 +255,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     wanted = read_columns(columns)
     if json and watch:
-        raise InvalidField("--watch", "--json", "one of the two: `leasehold lease watch --json` tells changes")
+        raise InvalidField("--watch", "--json", "only one of them: `leasehold lease watch --json` reports changes")
     with gateway() as client:
         owner = client.tokens.inspect().consumer if mine else consumer
         which = LeaseFilter.of(

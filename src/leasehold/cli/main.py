@@ -65,7 +65,9 @@ app.command()(reproduce)
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"leasehold {__version__}")
+        from leasehold.leasing.kernel import compiled
+
+        typer.echo(f"leasehold {__version__} (kernel: {'compiled' if compiled() else 'plain Python'})")
         raise typer.Exit
 
 
@@ -107,7 +109,7 @@ def _commands() -> Callable[..., object]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run one command; whatever the user can mend is told here."""
+    """Run one command; errors that the user can correct are reported here."""
     failure = BAD_INPUT
     try:
         code = _commands()(arguments, prog_name="leasehold", standalone_mode=False)

@@ -140,7 +140,7 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
     return decorated
 
 
-NEEDS = "What it needs on each node"
+NEEDS = "Requirements on each node"
 SURELY = "When, and how surely"
 
 

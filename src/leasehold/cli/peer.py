@@ -131,7 +131,7 @@ def remove(name: Name, json: Json = False) -> None:
     if json:
         answer_json({"removed": name})
     else:
-        answer(f"{name} is no peer any more; the tokens that were made for it count no more")
+        answer(f"{name} is no longer a peer; its tokens are revoked")
 
 
 def _columns() -> "list[Column[Peer]]":
@@ -156,9 +156,9 @@ def _columns() -> "list[Column[Peer]]":
     )
 
 
-_ASKED = {
-    "none-can": "for what none of our sites can take",
-    "none-can-now": "for what none of our sites can start now",
+_ASK_POLICIES = {
+    "none-can": "for requests that none of our sites can serve",
+    "none-can-now": "for requests that none of our sites can start now",
     "never": "never",
 }
 _GROUP_AND_OTHERS = 0o077
@@ -174,7 +174,7 @@ def _read_token(path: Path) -> str:
     """Read a token from a file that only its owner can read; raises InputError."""
     try:
         if path.stat().st_mode & _GROUP_AND_OTHERS:
-            raise InputError(path, None, f"can be read by others; if nobody has, say: chmod 600 {path}")
+            raise InputError(path, None, f"can be read by others: chmod 600 {path}")
         text = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise InputError(path, None, f"cannot be read: {error.strerror}") from None
@@ -187,7 +187,7 @@ def _read_token(path: Path) -> str:
 
 def _account(peer: "Peer", at: datetime) -> Iterator[str]:
     """Tell all that is known of a peer, line by line."""
-    yield f"peer {peer.name} is asked {_ASKED.get(peer.ask, peer.ask)}"
+    yield f"peer {peer.name} is asked {_ASK_POLICIES.get(peer.ask, peer.ask)}"
     for name, value in _facts(peer):
         if value:
             yield f"  {name:<10}  {value}"
@@ -196,7 +196,7 @@ def _account(peer: "Peer", at: datetime) -> Iterator[str]:
 
 
 def _facts(peer: "Peer") -> Iterator[tuple[str, str]]:
-    yield "address", peer.url or "none: we do not call it, and lend it nothing"
+    yield "address", peer.url or "none: nothing is lent to it"
     if peer.has is not None:
         has = peer.has
         yield "it has", f"{has.slots} VMs, {has.free} free; for one lease {has.widest}, now {has.widest_free}"
@@ -218,7 +218,7 @@ def _advice(peer: "Peer", our_url: str, *, is_new: bool) -> Iterator[str]:
     """Say what has come of it, and what the other side has to do."""
     yield f"leasehold: {peer.name} is a peer{'' if is_new else ', on new terms'}"
     if is_new:
-        yield "leasehold: the token above is for its gateway, and is shown only now; there, somebody types"
+        yield "leasehold: the token above is for its gateway, and will not be shown again; there, run"
         yield f"leasehold:   leasehold peer add OUR_NAME --url {our_url} --token-file FILE"
     if not peer.url:
         yield (

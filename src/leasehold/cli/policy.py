@@ -156,17 +156,17 @@ def _described(kind: str, described: PolicyDescription) -> Policy:
 
 
 _DEPTHS = {
-    "fcfs": "none of those who wait has a reservation, and nobody overtakes",
-    "easy": "the first of those who wait has a reservation, and whoever does not delay it may overtake",
-    "hybrid": "the first N of those who wait have reservations (hybrid:N; without N it is 8)",
-    "conservative": "everybody who waits has a reservation, and it never moves later of itself",
+    "fcfs": "no waiting lease has a reservation, and none overtakes another",
+    "easy": "the first waiting lease has a reservation; others may overtake if they do not delay it",
+    "hybrid": "the first N waiting leases have reservations (hybrid:N; N is 8 by default)",
+    "conservative": "every waiting lease has a reservation, which never moves later on its own",
 }
 
 
 def _discipline(name: str) -> Policy:
     rule = f"{_DEPTHS[name]}. Plans are made with requested times."
     source = "JPDC 2012, section 4.1" if name == "conservative" else ""
-    return Policy(name, BACKFILLING, "Who may start when there is room?", rule, source)
+    return Policy(name, BACKFILLING, "Which waiting lease may start when VMs are free?", rule, source)
 
 
 @app.command()

@@ -60,12 +60,12 @@ _ALL = (
     Packaged(
         "hybrid",
         "hybrid",
-        "Physical or virtual machines, and how sure (Thamarai Selvi et al., Figures 6 to 8).",
+        "Physical or virtual machines, and reliability (Thamarai Selvi et al., Figures 6 to 8).",
     ),
     Packaged(
         "victims",
         "victims",
-        "Who gives way: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
+        "Victim selection: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
     ),
     Packaged("beyond", "beyond", "Routing policies of our own beside the published ones."),
 )

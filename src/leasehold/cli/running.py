@@ -74,7 +74,7 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
         raise
     except KeyboardInterrupt:
         if (out / MANIFEST).is_file():
-            talk(f"leasehold: interrupted; what was done until then is in {out}")
+            talk(f"leasehold: interrupted; results so far are in {out}")
         raise typer.Exit(INTERRUPTED) from None
     gc.collect()  # what was simulated is a web of references; the report is not made beside it
     return load(result.path)
@@ -101,7 +101,7 @@ def show_run(run: Run, report: Path | None) -> None:
     for paragraph in what_happened(run, numbers):
         lines += ["", paragraph.question, wrapped(paragraph.answer)]
     notes = manifest.get("notes", [])
-    lines += ["", "What the logs left open:", *map(wrapped, notes)] if notes else []
+    lines += ["", "Assumptions about the logs:", *map(wrapped, notes)] if notes else []
     lines += ["", f"Run folder: {run.path}"]
     lines += [f"Report:     {report}"] if report is not None else []
     lines += [f"Again:      {manifest.get('command', '')}"]

@@ -49,7 +49,7 @@ def _written_out(letter: str, kept: str) -> str:
 
 
 def answer(text: str, *, as_it_is: bool = False) -> None:
-    """Print an answer; a reader who has gone away (``| head``) is no error.
+    """Print an answer; a closed pipe (``| head``) is not an error.
 
     ``as_it_is``: with all control characters that are in it, as in what we have drawn ourselves.
     """

@@ -98,7 +98,7 @@ class Herald:
         )
 
     def _next_command(self) -> str:
-        """Say what to type next; it has to say where the gateway is only if nobody would look there."""
+        """Say what to type next; it names the address of the gateway only if that is not the default."""
         command = "lease list --watch" if self.wanted.demo else "lease submit --type suspendable --duration 60"
         usual = data_folder().expanduser().absolute() == self.place.folder
         return f"{'' if usual else f'LEASEHOLD_DATA={self.place.folder} '}leasehold {command}"
@@ -238,7 +238,7 @@ class DemoLoad:
 
 
 async def _work(admin: AsyncClient, asking: dict[str, AsyncClient]) -> None:
-    """Send each request when its time has come; one that is turned away is let go."""
+    """Send each request when its time has come; one that is refused is dropped."""
     loop = asyncio.get_running_loop()
     began_s, crowded = loop.time(), Crowd(admin)
     for at_s, consumer, job in demo_requests():

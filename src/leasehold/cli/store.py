@@ -140,11 +140,11 @@ def _status_text(status: "StoreStatus") -> str:
     lines = [
         f"store    {status.url}",
         f"schema   {status.revision or 'none yet'} ({age})",
-        f"gateway  {'is using it' if status.in_use else 'none is using it'}",
+        f"gateway  {'is using it' if status.in_use else 'not running'}",
     ]
     return "\n".join(lines if status.contents is None else [*lines, *_content_lines(status.contents)])
 
 
 def _content_lines(contents: "Contents") -> list[str]:
     leases = [f"{n} {state} at {site or 'the gateway'}" for (site, state), n in sorted(contents.leases.items())]
-    return [f"journal  {contents.last_seq} lines", f"leases   {', '.join(leases) or 'none is open'}"]
+    return [f"journal  {contents.last_seq} lines", f"leases   {', '.join(leases) or 'none open'}"]

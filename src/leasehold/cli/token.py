@@ -102,7 +102,7 @@ def revoke(
     if json:
         answer_json({"revoked": token_ids})
     else:
-        answer("\n".join(f"token {token_id} counts no more" for token_id in token_ids))
+        answer("\n".join(f"token {token_id} is revoked" for token_id in token_ids))
 
 
 @app.command()
@@ -119,12 +119,12 @@ def inspect(json: Json = False) -> None:
 def _summary(token: "Token") -> str:
     """Say in one line whose token it is, and what for."""
     until = "" if token.expires_at is None else f"; until {show_moment(token.expires_at)}"
-    return f"token {token.id} is for {_who(token)}{until}"
+    return f"token {token.id} is for {_holder(token)}{until}"
 
 
 def _introduction(caller: "Caller", access: "Access") -> Iterator[str]:
     """Say who is who at a gateway, what they may, and how that is known."""
-    yield _who(caller)
+    yield _holder(caller)
     for name, value in _facts(caller, access):
         yield f"  {name:<10}  {value}"
 
@@ -136,7 +136,7 @@ def _facts(caller: "Caller", access: "Access") -> Iterator[tuple[str, str]]:
         yield "may", f"{permission} ({', '.join(scopes)})"
 
 
-def _who(holder: "Caller | Token") -> str:
+def _holder(holder: "Caller | Token") -> str:
     groups = f", groups {', '.join(holder.groups)}" if holder.groups else ""
     sites = f", sites {', '.join(holder.sites)}" if holder.sites else ""
     return f"{holder.consumer} as {', '.join(holder.roles)}{groups}{sites}"

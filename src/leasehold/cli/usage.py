@@ -40,7 +40,7 @@ def show(  # noqa: PLR0917 - one argument for each option
     ] = "",
     since: Annotated[
         str,
-        typer.Option(metavar="TIME", help="Begin of the period.", show_default="the begin of this month, in UTC"),
+        typer.Option(metavar="TIME", help="Begin of the period.", show_default="the beginning of this month, in UTC"),
     ] = "",
     until: Annotated[str, typer.Option(metavar="TIME", help="End of the period, exclusive.", show_default="now")] = "",
     by: Annotated[
@@ -118,7 +118,7 @@ _ALL = "*"
 
 
 def _check_by(by: str) -> None:
-    """Refuse what is no window; raises InvalidField."""
+    """Refuse an invalid window; raises InvalidField."""
     if by and by not in WINDOWS:
         raise InvalidField("--by", by, f"one of {', '.join(WINDOWS)}")
 

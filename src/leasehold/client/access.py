@@ -160,7 +160,7 @@ def _usual_files(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Nobody else may slip us a token, with which our requests would be theirs."""
+    """A token must come from the user: with another's token, requests would be the other's."""
     try:
         return path.stat().st_uid == os.getuid()
     except OSError:

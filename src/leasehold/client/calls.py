@@ -67,11 +67,11 @@ class Response:
         """Read what the gateway says when it says no; a proxy before it may say it in other words."""
         if self.headers.get("content-type", "").startswith(MEDIA_TYPE):
             try:
-                told = read(Problem, self.content)
+                problem = read(Problem, self.content)
             except BadResponse:
                 pass
             else:
-                return told.model_copy(update={"status": self.status})
+                return problem.model_copy(update={"status": self.status})
         return Problem(type="about:blank", title="", detail="", status=self.status)
 
 
@@ -112,7 +112,7 @@ def nothing(response: Response) -> None:
 def query_of(spec: RequestModel) -> Query:
     """Give what is asked for as a query: a list as several of the same name."""
     words: list[tuple[str, str]] = []
-    for name, value in spec.said().items():
+    for name, value in spec.to_json().items():
         values = value if isinstance(value, list) else [value]
         words += [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
     return tuple(words)

@@ -52,7 +52,7 @@ class Leases(Noun[W]):
     @Asking
     def explain(self, spec: LeaseSpec) -> Call[LeaseExplanation]:
         """Say what would become of one that is asked for now, without asking for it."""
-        return Call("POST", "/v1/leases/explain", reads(LeaseExplanation), body=spec.said())
+        return Call("POST", "/v1/leases/explain", reads(LeaseExplanation), body=spec.to_json())
 
     @Asking
     def get(self, lease_id: int) -> Call[Lease]:
@@ -73,7 +73,7 @@ class Leases(Noun[W]):
     def extend(self, lease_id: int, by_s: float) -> Call[Lease]:
         """Let one last longer; raises Conflict where another is in the way. Never asked twice."""
         path = f"/v1/leases/{lease_id}/extension"
-        return Call("POST", path, reads(Lease), body=ExtensionSpec(by_s=by_s).said(), repeatable=False)
+        return Call("POST", path, reads(Lease), body=ExtensionSpec(by_s=by_s).to_json(), repeatable=False)
 
     @Iterating
     def journal(self, lease_id: int) -> Pages[JournalEntry]:
@@ -109,7 +109,7 @@ class CoAllocations(Noun[W]):
     @Asking
     def explain(self, spec: CoAllocationSpec) -> Call[CoAllocationExplanation]:
         """Say what would become of one, without asking for it."""
-        return Call("POST", "/v1/coallocations/explain", reads(CoAllocationExplanation), body=spec.said())
+        return Call("POST", "/v1/coallocations/explain", reads(CoAllocationExplanation), body=spec.to_json())
 
     @Asking
     def get(self, coallocation_id: int) -> Call[CoAllocation]:
@@ -138,7 +138,7 @@ class Jobs(Noun[W]):
     @Asking
     def explain(self, spec: JobSpec) -> Call[JobProspect]:
         """Say what would become of a job, without asking for it."""
-        return Call("POST", "/v1/jobs/explain", reads(JobProspect), body=spec.said())
+        return Call("POST", "/v1/jobs/explain", reads(JobProspect), body=spec.to_json())
 
     @Asking
     def get(self, job_id: int) -> Call[Job]:
@@ -205,7 +205,7 @@ class Sites(Noun[W]):
     @Asking
     def drain(self, name: str, note: str = "") -> Call[Site]:
         """Take no new guests there; those that run there stay."""
-        return Call("POST", _path("sites", name, "drain"), reads(Site), body=DrainSpec(note=note).said())
+        return Call("POST", _path("sites", name, "drain"), reads(Site), body=DrainSpec(note=note).to_json())
 
     @Asking
     def resume(self, name: str) -> Call[Site]:
@@ -237,7 +237,7 @@ class Peers(Noun[W]):
     @Asking
     def keep(self, name: str, spec: PeerSpec) -> Call[Peer]:
         """Exchange requests with a gateway, known before or not, on these terms from now on."""
-        return Call("PUT", _path("peers", name), reads(Peer), body=spec.said())
+        return Call("PUT", _path("peers", name), reads(Peer), body=spec.to_json())
 
     @Asking
     def remove(self, name: str) -> Call[None]:
@@ -254,7 +254,7 @@ class Tokens(Noun[W]):
     @Asking
     def create(self, spec: TokenSpec) -> Call[NewToken]:
         """Issue a token; its text is returned here and never again. The request is never repeated."""
-        return Call("POST", "/v1/tokens", reads(NewToken), body=spec.said(), repeatable=False)
+        return Call("POST", "/v1/tokens", reads(NewToken), body=spec.to_json(), repeatable=False)
 
     @Asking
     def list(self) -> Call[tuple[Token, ...]]:
@@ -364,11 +364,11 @@ def _why_not(response: Response) -> str:
 
 
 def _submitted(path: str, kind: Any, spec: RequestModel, key: str) -> Call[Any]:  # noqa: ANN401 - the callers say which
-    return Call("POST", path, reads(kind), body=spec.said(), key=key or str(uuid4()))
+    return Call("POST", path, reads(kind), body=spec.to_json(), key=key or str(uuid4()))
 
 
 def _moved(name: str, move: str, spec: RequestModel | None = None) -> Call[Agreement]:
-    body = None if spec is None else spec.said()
+    body = None if spec is None else spec.to_json()
     return Call("POST", _path("agreements", name, move), reads(Agreement), body=body)
 
 

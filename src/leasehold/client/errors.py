@@ -29,7 +29,7 @@ class NotInstalled(LeaseholdError):
 
 
 class Unreachable(LeaseholdError):
-    """Nobody answers at the gateway's address, and nothing was sent there."""
+    """The gateway's address does not answer, and nothing was sent there."""
 
     def __init__(self, url: str, why: str) -> None:
         self.url = url
@@ -45,7 +45,7 @@ class Lost(Unreachable):
     """
 
     def __init__(self, url: str, why: str, key: str = "") -> None:
-        advice = f"; asking again with the idempotency key {key} finds out what became of it" if key else ""
+        advice = f"; repeat the request with the idempotency key {key} to learn its outcome" if key else ""
         super().__init__(url, f"{why}{advice}")
         self.key = key
 
@@ -71,7 +71,7 @@ class NotAllowed(ProblemError):
 
 
 class NotFound(ProblemError):
-    """There is no such thing, or it is none of the caller's business."""
+    """It does not exist, or the caller may not see it."""
 
 
 class Conflict(ProblemError):

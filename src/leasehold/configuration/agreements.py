@@ -218,7 +218,7 @@ class Hours(Key):
         text, zone = keys.text(name, None), keys.text("zone", None)
         if text is None:
             if zone is not None:
-                expected = "hours beside it: a zone says whose clock they are of"
+                expected = "hours as well: zone is their time zone"
                 raise InvalidField(keys.where("zone"), zone, expected)
             return default
         found = _HOURS.fullmatch(text)
@@ -395,11 +395,11 @@ def read_agreement(keys: Keys, clock: Clock) -> Agreement:
     agreement = _agreement_table(clock).take(keys)
     rules = agreement.rules
     if rules.hours is not None and rules.longest_ms is None:
-        expected = "longest_s beside it: hours say when nothing may be longer than that"
+        expected = "longest_s as well: hours say when leases are limited to it"
         raise InvalidField(keys.where("hours"), _hours_text(rules.hours), expected)
     if _ends_before_it_begins(agreement):
         [end] = clock.to_dict("end", agreement.end_ms).values()
-        raise InvalidField(keys.where(end_key), end, "a time after its begin")
+        raise InvalidField(keys.where(end_key), end, "a time after begin")
     _check_parent(keys, agreement)
     keys.done()
     return agreement
@@ -414,9 +414,9 @@ def _check_parent(keys: Keys, agreement: Agreement) -> None:
     if agreement.parent == agreement.name:
         raise InvalidField(keys.where("parent"), agreement.parent, "another agreement")
     if agreement.relative and not agreement.parent:
-        raise InvalidField(keys.where("relative"), True, "parent beside it: shares of what that one has")  # noqa: FBT003
+        raise InvalidField(keys.where("relative"), True, "parent as well: shares are parts of its capacity")  # noqa: FBT003
     if agreement.parent and agreement.consumer == EVERYBODY:
-        raise InvalidField(keys.where("consumer"), EVERYBODY, "somebody beneath the consumer of the parent")
+        raise InvalidField(keys.where("consumer"), EVERYBODY, "a consumer beneath that of the parent")
 
 
 def agreement_to_dict(agreement: Agreement, clock: Clock = UNIX_TIME) -> Plain:

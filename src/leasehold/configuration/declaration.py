@@ -61,7 +61,7 @@ class Key:
 
     ``doc``       what it means, in one line of Markdown: the comment in a file, and in the reference
     ``more``      what only the reference adds
-    ``unset``     what the reference says in place of a default that is no number
+    ``unset``     what the reference says in place of a default that is not a number
     ``name``      its name in the file, where the field has another one
     ``optional``  written only where it has a value: not for an empty text, list or table
     """

@@ -48,7 +48,7 @@ class Keys:
     Relative paths in it count from ``folder``.
 
     Each method takes one key out, checks its value and returns it, or ``default`` where the key is absent;
-    without a default the key must be there. `done` refuses what nobody took out.
+    without a default the key must be there. `done` refuses the keys that were not read.
     """
 
     def __init__(self, values: object, place: str = "", folder: Path = Path()) -> None:
@@ -215,7 +215,7 @@ class Keys:
             raise InvalidField(self.where(error.field), error.value, error.expected) from None
 
     def done(self) -> None:
-        """Refuse the first key that nobody took out, and offer the nearest that exists."""
+        """Refuse the first key that was not read, and offer the nearest that exists."""
         for key in self._values:
             raise UnknownName(self.where(key), key, self._known)
 

@@ -54,7 +54,7 @@ def absolute(name: str, folder: Path) -> str:
 def find_routing_policy(name: str) -> PolicyMaker:
     """Find what makes a routing policy, with the parameters that its name says.
 
-    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy, or
+    Raises UnknownName, InputError for a file that cannot be used, InvalidField for an unknown policy, or
     no parameter of it.
     """
     bare, written = parted(name)
@@ -73,7 +73,7 @@ def _routing_policy(name: str) -> type[RoutingPolicy]:
 def find_victim_policy(name: str) -> VictimPolicy:
     """Find a victim policy.
 
-    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy.
+    Raises UnknownName, InputError for a file that cannot be used, InvalidField for an unknown policy.
     """
     return _victims_from_file(name) if _IN_FILE in name else victim_policy(name)
 
@@ -86,7 +86,7 @@ def _victims_from_file(name: str) -> VictimPolicy:
         return found
     if callable(found) and not isinstance(found, type):
         return from_function(found)
-    raise InvalidField("victims", name, "a VictimPolicy, or a function that says whom to preempt first")
+    raise InvalidField("victims", name, "a VictimPolicy, or a function that orders the victims")
 
 
 def _from_file(name: str) -> object:

@@ -73,7 +73,7 @@ def _broker_policy(name: str) -> str:
 class SharingSpec:
     """How agreements are applied.
 
-    ``starts_at_ms`` is the Unix time at which the requests' clock shows zero, None where nobody said: only
+    ``starts_at_ms`` is the Unix time at which the requests' clock shows zero, None if unknown: only
     a run has such a time, and `SHARING_OF_RUN` its key.
     """
 
@@ -188,7 +188,7 @@ def check_sites(domains: Sequence[DomainSpec], known: Iterable[str]) -> None:
 
 
 def strangers(domains: Iterable[DomainSpec], known: Container[str]) -> list[tuple[str, str]]:
-    """List the sites that nobody knows, each with its domain before it."""
+    """List the unknown sites, each with its domain before it."""
     return [(domain.name, site) for domain in domains for site in domain.sites if site not in known]
 
 

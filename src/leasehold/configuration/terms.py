@@ -62,7 +62,7 @@ GUARD = Table(
         ),
     },
 )
-"""What a cluster guarantees its guests, whoever chooses the victims."""
+"""What a cluster guarantees its guests, whatever the victim policy."""
 
 OVERHEAD = Table(
     OverheadModel,
@@ -155,7 +155,7 @@ TERMS = Table(ClusterTerms, "Terms of clusters that do not set their own.")
 
 
 def read_terms(keys: Keys, defaults: ClusterTerms) -> ClusterTerms:
-    """Read the terms of a cluster, or those of all clusters, and refuse keys that are no terms.
+    """Read the terms of a cluster, or those of all clusters, and refuse other keys.
 
     Raises InvalidField or UnknownName with the place of the key as field, InputError for a policy's file.
     """

@@ -88,7 +88,7 @@ class UnixTime:
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """The clock of a run, which begins at zero: at ``starts_at_ms`` of Unix time, None if nobody said."""
+    """The clock of a run, which begins at zero: at ``starts_at_ms`` of Unix time, None if unknown."""
 
     starts_at_ms: int | None = None
 

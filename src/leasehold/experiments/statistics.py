@@ -175,7 +175,7 @@ def two_way(values: Values) -> Anova:
     """Analyse a complete block design, by first factor, second factor and replication.
 
     The model: value = first + second + first x second + replication + error. Replications are blocks: what
-    all runs of one have in common, because they drew from the same random streams, is no error.
+    all runs of one have in common, because they drew from the same random streams, is not an error.
     """
     of_first, of_second, blocks = values.shape
     mean = values.mean()
@@ -222,7 +222,7 @@ class RegressionLine:
 def line(x: Values, y: Values) -> RegressionLine:
     """Fit a line to each replication, and take means over them; rows are replications, columns their runs.
 
-    The runs of a replication draw from the same random streams, so that they are no independent points of one
+    The runs of a replication draw from the same random streams, so that they are not independent points of one
     line; replications are independent.
     """
     intercepts, slopes, r_squareds = zip(*map(_fit, x, y), strict=True)

@@ -80,9 +80,9 @@ class Knowledge:
 
     def ended(self, lease: Lease, speed_mips: int, now_ms: int) -> None:
         """A guest at a site of this speed ends by itself, or has no time left."""
-        asked = lease.request.duration_ms * self._reference_mips
-        done = asked - lease.work_left + lease.ran_ms(now_ms) * speed_mips
-        self._run_times.ended(lease.request.path, min(1.0, done / asked))
+        requested_units = lease.request.duration_ms * self._reference_mips
+        done = requested_units - lease.work_left + lease.ran_ms(now_ms) * speed_mips
+        self._run_times.ended(lease.request.path, min(1.0, done / requested_units))
 
     def preempted(self, site_name: str) -> None:
         """A lease was preempted at this site."""

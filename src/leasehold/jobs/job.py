@@ -232,7 +232,7 @@ class JobRequest:
         if self.reliability is not None and not 0 < self.reliability < 1:
             raise InvalidField("reliability", self.reliability, "above 0 and below 1")
         if self.reliability is not None and self.job.deadline_ms is None:
-            raise InvalidField("deadline", None, "a time, as reliability is that of being done by then")
+            raise InvalidField("deadline", None, "a time: reliability is the probability of ending by then")
         if self.restarts < 0:
             raise InvalidField("restarts", self.restarts, "at least 0")
 

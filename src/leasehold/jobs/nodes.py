@@ -242,7 +242,7 @@ class SchedulableNodes:
     # --- what others have ----------------------------------------------------------------------------------
 
     def take(self, room: RoomTaken) -> list[str]:
-        """Count what a lease that is no attempt has at its site; the nodes that may have more room for it.
+        """Count what a lease that is not an attempt has at its site; the nodes that may have more room for it.
 
         Where it is not known on which nodes it was, its site is `roomier`.
         """

@@ -147,13 +147,13 @@ class PlaceFinder:
             (needs.cpu_mhz, "MHz", "cpu_mhz", Why.CPU_TOO_SLOW),
             (needs.amounts.disk_mib, "MiB", "total.disk_mib", Why.TOO_LITTLE_DISK),
         )
-        for asked, unit, which, why in sizes:
+        for amount, unit, which, why in sizes:
             size = attrgetter(f"capabilities.{which}")
-            if any(size(node) >= asked for node in nodes):
+            if any(size(node) >= amount for node in nodes):
                 continue  # nearly always, and at the first look
             most = max(map(size, nodes), default=0)
-            if asked > most:
-                return never(why, f"asks for {asked} {unit} on each node, and none has more than {most} {unit}")
+            if amount > most:
+                return never(why, f"asks for {amount} {unit} on each node, and none has more than {most} {unit}")
         grounds = [self._inventory.with_down(site) for site in sorted(self._inventory.sites)]
         most = max((self._how_many_able(job, ground, now_ms) for ground in grounds), default=0)
         if 0 < most < needs.nodes or needs.nodes > len(nodes):
@@ -273,7 +273,7 @@ class ReliabilityPlanner:
         request = record.request
         if request.reliability is None or request.job.deadline_ms is None:
             raise ValueError("only for a job that asks for a reliability by a deadline")
-        asked = ReliabilityGoal(
+        goal = ReliabilityGoal(
             request.reliability,
             (request.job.deadline_ms - now_ms) / MS_PER_S,
             spares=self._settings.spares,
@@ -281,7 +281,7 @@ class ReliabilityPlanner:
             looked_at=SETS_LOOKED_AT,
             restarts=request.restarts - record.restarts,
         )
-        return cheapest_plan((self._candidate(record, name, place) for name, place in places.items()), asked)
+        return cheapest_plan((self._candidate(record, name, place) for name, place in places.items()), goal)
 
     def _candidate(self, record: JobRecord, name: str, place: Place) -> CandidateNode:
         """Take a place as one node that fails when any of its nodes does."""

@@ -77,9 +77,9 @@ class Standbys:
 
 def wants_standby(record: JobRecord) -> bool:
     """Whether a second place is kept in mind: for a job that asks to be sure and of which one copy runs."""
-    asks = record.request.backup is Backup.COLD or record.request.reliability is not None
+    wants_copies = record.request.backup is Backup.COLD or record.request.reliability is not None
     may = record.restarts < record.request.restarts and record.ended_ms == NOT_YET
-    return asks and may and len(record.open_attempts) == 1
+    return wants_copies and may and len(record.open_attempts) == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,26 @@ cdef class Profile:
     cpdef ms earlier(self, ms from_ms, ms span_ms, ms vms, ms booked_ms, ms before_ms) except? -1
 
 
+cdef class RowHeap:
+    cdef public Py_ssize_t size
+    cdef list _entries
+    cdef ms[::1] _times, _orders, _rows
+
+    cpdef ms first_ms(self) except? -1
+    cpdef ms first_order(self) except? -1
+    cpdef Py_ssize_t first_row(self) except? -1
+    cpdef push(self, ms at_ms, ms order, Py_ssize_t row)
+    @cython.locals(at_ms=ms, order=ms, row=Py_ssize_t)
+    cpdef pop(self)
+    cdef _settle(self, Py_ssize_t i, ms at_ms, ms order, Py_ssize_t row)
+    @cython.locals(above=Py_ssize_t, times=cython.longlong[::1], orders=cython.longlong[::1])
+    cdef Py_ssize_t _rising(self, Py_ssize_t i, ms at_ms, ms order) except -1
+    @cython.locals(
+        i=Py_ssize_t, below=Py_ssize_t, other=Py_ssize_t, times=cython.longlong[::1], orders=cython.longlong[::1],
+    )
+    cdef Py_ssize_t _sinking(self, ms at_ms, ms order) except -1
+
+
 cdef class ReservationQueue:
     cdef public Profile plan
     cdef public list books, moved, started, reasons
@@ -58,7 +78,8 @@ cdef class ReservationQueue:
     cdef ms[::1] vms, span_ms, ready_ms, start_ms, order, place
     cdef Py_ssize_t _rows
     cdef ms _places, _looked_ms
-    cdef public list _free_rows, _due, _coming, _unseen
+    cdef public list _free_rows, _unseen
+    cdef public RowHeap _due, _coming
 
     cpdef Py_ssize_t add_row(self, ms vms, ms span_ms, ms ready_ms, ms order) except -1
     cdef Py_ssize_t _new_row(self) except -1
@@ -79,9 +100,9 @@ cdef class ReservationQueue:
     @cython.locals(plan=Profile, has_new_room=bint)
     cpdef list step(self, ms now_ms)
     cdef list _newcomers(self, ms now_ms)
-    @cython.locals(next_ms=ms, ready_ms=ms, place=ms, row=Py_ssize_t)
+    @cython.locals(next_ms=ms, row=Py_ssize_t, coming=RowHeap)
     cdef ms _next_ready_ms(self) except? -1
-    @cython.locals(pass_ms=ms, start_ms=ms, order=ms, row=Py_ssize_t)
+    @cython.locals(pass_ms=ms, start_ms=ms, row=Py_ssize_t, due=RowHeap)
     cpdef ms next_pass_ms(self) except? -1
     @cython.locals(
         plan=Profile, profile=Profile, row=Py_ssize_t, vms=ms, booked_ms=ms, from_ms=ms, start_ms=ms, until_ms=ms, most=ms,
@@ -93,7 +114,7 @@ cdef class ReservationQueue:
     )
     cpdef list replan(self, ms now_ms, bint all_of_them)
     cpdef forget_old_times(self)
-    @cython.locals(start_ms=ms, order=ms, row=Py_ssize_t)
+    @cython.locals(start_ms=ms, order=ms, row=Py_ssize_t, due=RowHeap)
     cdef _start_due(self, ms now_ms)
     @cython.locals(start_ms=ms, depth=ms, row=Py_ssize_t)
     cdef _promote(self, ms now_ms)

@@ -11,11 +11,11 @@ it. `leasehold.leasing.backfill.Backfiller` is the same for leases as objects.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import accumulate
 
 try:
-    import cython
+    import cython  # type: ignore[import-untyped,unused-ignore]
 except ImportError:  # what compiles this is not needed to run it
     from leasehold.leasing import plain as cython
 
@@ -380,6 +380,95 @@ class Minima:
         return self._lowest[bisect_left(self._changes_ms, end_ms)]
 
 
+class RowHeap:
+    """Rows by a time each, those of one time by their order; the first one is at hand."""
+
+    __slots__ = ("_entries", "_orders", "_rows", "_times", "size")
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.size = 0
+        self._entries: list[tuple[int, int, int]] = []
+        self._times, self._orders, self._rows = _column([]), _column([]), _column([])
+
+    def first_ms(self) -> int:
+        """The first time; NEVER_MS where there is none."""
+        if self.size == 0:
+            return NEVER_MS
+        return self._times[0] if cython.compiled else self._entries[0][0]
+
+    def first_order(self) -> int:
+        """The order of the first row; there is one."""
+        return self._orders[0] if cython.compiled else self._entries[0][1]
+
+    def first_row(self) -> int:
+        """The first row; there is one."""
+        return self._rows[0] if cython.compiled else self._entries[0][2]
+
+    def rows(self) -> list[int]:
+        """Return all rows, in no order."""
+        return list(self._rows[: self.size]) if cython.compiled else [entry[2] for entry in self._entries]
+
+    def clear(self) -> None:
+        """Remove all."""
+        self.size = 0
+        self._entries.clear()
+
+    def push(self, at_ms: int, order: int, row: int) -> None:
+        """Add a row."""
+        self.size += 1
+        if not cython.compiled:
+            heappush(self._entries, (at_ms, order, row))
+            return
+        if self.size > len(self._times):
+            self._times, self._orders, self._rows = _longer(self._times), _longer(self._orders), _longer(self._rows)
+        self._settle(self._rising(self.size - 1, at_ms, order), at_ms, order, row)
+
+    def pop(self) -> None:
+        """Remove the first one; there is one."""
+        self.size -= 1
+        if not cython.compiled:
+            heappop(self._entries)
+            return
+        at_ms, order, row = self._times[self.size], self._orders[self.size], self._rows[self.size]
+        if self.size > 0:
+            self._settle(self._sinking(at_ms, order), at_ms, order, row)
+
+    def _settle(self, i: int, at_ms: int, order: int, row: int) -> None:
+        self._times[i] = at_ms
+        self._orders[i] = order
+        self._rows[i] = row
+
+    def _rising(self, i: int, at_ms: int, order: int) -> int:
+        """Move what comes later than this one down, from ``i`` up; returns where this one goes. Only compiled."""
+        times, orders = self._times, self._orders
+        while i > 0:
+            above = (i - 1) // 2
+            if times[above] < at_ms or (times[above] == at_ms and orders[above] < order):
+                break
+            self._settle(i, times[above], orders[above], self._rows[above])
+            i = above
+        return i
+
+    def _sinking(self, at_ms: int, order: int) -> int:
+        """Move what comes before this one up, from the first on; returns where this one goes. Only compiled."""
+        times, orders = self._times, self._orders
+        i = 0
+        while True:
+            below = 2 * i + 1
+            if below >= self.size:
+                return i
+            other = below + 1
+            if other < self.size and (
+                times[other] < times[below] or (times[other] == times[below] and orders[other] < orders[below])
+            ):
+                below = other
+            if at_ms < times[below] or (at_ms == times[below] and order < orders[below]):
+                return i
+            self._settle(i, times[below], orders[below], self._rows[below])
+            i = below
+
+
 class ReservationQueue:
     """The queue of a site, and the reservations in it, over one profile.
 
@@ -417,8 +506,8 @@ class ReservationQueue:
         self.reasons: list[int] = []
         self._free_rows: list[int] = []
         self._places = 0
-        self._due: list[tuple[int, int, int]] = []
-        self._coming: list[tuple[int, int, int]] = []
+        self._due = RowHeap()
+        self._coming = RowHeap()
         self._unseen: list[int] = []
         self._looked_ms = -1
 
@@ -469,7 +558,7 @@ class ReservationQueue:
         if self.depth == ALL:
             return  # it has a reservation after the next step, and is not looked at again without one
         if self.ready_ms[row] > self._looked_ms:
-            heappush(self._coming, (self.ready_ms[row], self._places, row))
+            self._coming.push(self.ready_ms[row], self._places, row)
         else:
             self._unseen.append(row)
 
@@ -480,11 +569,11 @@ class ReservationQueue:
             self._places = place
         if self.start_ms[row] >= 0:
             self.reserved[row] = None
-            heappush(self._due, (self.start_ms[row], self.order[row], row))
+            self._due.push(self.start_ms[row], self.order[row], row)
         else:
             self.others[row] = None
             if self.depth != ALL:
-                heappush(self._coming, (self.ready_ms[row], place, row))
+                self._coming.push(self.ready_ms[row], place, row)
 
     def book(self, row: int, start_ms: int) -> None:
         """Book the room of a row from ``start_ms`` on, in every profile concerned."""
@@ -519,7 +608,7 @@ class ReservationQueue:
             self._places += 1
             self.place[row] = self._places
             self.reserved[row] = None
-        heappush(self._due, (start_ms, self.order[row], row))
+        self._due.push(start_ms, self.order[row], row)
 
     def earliest(self, row: int, now_ms: int) -> int:
         """The earliest start that the plan has for a row."""
@@ -535,14 +624,14 @@ class ReservationQueue:
         has_new_room = plan.was_freed or plan.begin_ms > self._looked_ms
         if plan.was_freed:
             self._compress(now_ms)
-        if self._due:
+        if self._due.first_ms() <= now_ms:
             self._start_due(now_ms)
         if self.others:
-            newcomers = self._newcomers(now_ms) if self._coming or self._unseen else []
+            newcomers = self._newcomers(now_ms) if self._coming.size or self._unseen else []
             self._promote(now_ms)
             if self.others and self.depth > 0:
                 self._backfill(list(self.others) if has_new_room else newcomers, now_ms)
-        elif self._coming or self._unseen:
+        elif self._coming.size or self._unseen:
             self._coming.clear()
             self._unseen.clear()
         self._looked_ms = now_ms
@@ -554,8 +643,9 @@ class ReservationQueue:
         The others did not fit then, and cannot fit until room is given back or a booking ends.
         """
         found, self._unseen = self._unseen, []
-        while self._coming and self._coming[0][0] <= now_ms:
-            found.append(heappop(self._coming)[2])
+        while self._coming.first_ms() <= now_ms:
+            found.append(self._coming.first_row())
+            self._coming.pop()
         found.sort(key=self.place_of)
         return found
 
@@ -567,22 +657,23 @@ class ReservationQueue:
                 if self._looked_ms < self.ready_ms[row] < next_ms:
                     next_ms = self.ready_ms[row]
             return next_ms
-        while coming:
-            ready_ms, place, row = coming[0]
-            if self.place[row] == place and row in self.others:
-                return ready_ms
-            heappop(coming)
+        while coming.size:
+            row = coming.first_row()
+            if self.place[row] == coming.first_order() and row in self.others:
+                return coming.first_ms()
+            coming.pop()
         return next_ms
 
     def next_pass_ms(self) -> int:
         """When the next reservation is due, or a row without one becomes ready; NEVER_MS without either."""
         due = self._due
         pass_ms = self._next_ready_ms() if self.others else NEVER_MS
-        while due:
-            start_ms, order, row = due[0]
-            if self.start_ms[row] == start_ms and self.order[row] == order and row in self.reserved:
+        while due.size:
+            start_ms = due.first_ms()
+            row = due.first_row()
+            if self.start_ms[row] == start_ms and self.order[row] == due.first_order() and row in self.reserved:
                 return start_ms if start_ms < pass_ms else pass_ms
-            heappop(due)
+            due.pop()
         return pass_ms
 
     def _compress(self, now_ms: int) -> None:
@@ -609,13 +700,13 @@ class ReservationQueue:
                     profile.shift(booked_ms, start_ms, spans[row], vms)
                 starts[row] = start_ms
                 self.moved.append(row)
-                heappush(self._due, (start_ms, self.order[row], row))
+                self._due.push(start_ms, self.order[row], row)
                 if plan.freed_until_ms > until_ms:
                     until_ms = plan.freed_until_ms
                 most = plan.most_before(until_ms)
         # What they freed here is looked at when room is given back next, not for ever in turn.
         plan.was_freed = False
-        if len(self._due) > 2 * len(self.reserved) + _STALE_ENTRIES:
+        if self._due.size > 2 * len(self.reserved) + _STALE_ENTRIES:
             self.forget_old_times()
 
     def replan(self, now_ms: int, all_of_them: bool) -> list[int]:  # noqa: FBT001 - compiled, it has C types
@@ -655,13 +746,15 @@ class ReservationQueue:
 
     def forget_old_times(self) -> None:
         """Drop the entries of moved reservations, before they outnumber the valid ones."""
-        self._due = [(self.start_ms[row], self.order[row], row) for row in self.reserved]
-        heapify(self._due)
+        self._due.clear()
+        for row in self.reserved:
+            self._due.push(self.start_ms[row], self.order[row], row)
 
     def _start_due(self, now_ms: int) -> None:
         due, reserved = self._due, self.reserved
-        while due and due[0][0] <= now_ms:
-            start_ms, order, row = heappop(due)
+        while due.first_ms() <= now_ms:
+            start_ms, order, row = due.first_ms(), due.first_order(), due.first_row()
+            due.pop()
             # An entry is out of date when its row was moved, or has left the queue.
             if self.start_ms[row] == start_ms and self.order[row] == order and row in reserved:
                 del reserved[row]

@@ -295,7 +295,7 @@ class Patient(JobQueue):
     Source: Leasehold's own remedy; the priorities of Thamarai Selvi et al., section 4.1, starve jobs
         without it.
 
-    Nobody starves: once a job has waited that long, only jobs that were submitted no later can be ahead
+    No job starves: once one has waited that long, only jobs that were submitted no later can be ahead
     of it, of which there are no more to come. So it is first after as many departures from the head as
     there were such jobs. This needs no bound on arrivals, only that jobs are submitted when they arrive
     and that the head of the queue leaves sooner or later.

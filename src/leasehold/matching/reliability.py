@@ -369,7 +369,7 @@ class PlanSearch:
         return FITS if self.plan else never(Why.RELIABILITY_OUT_OF_REACH)
 
 
-def cheapest_plan(candidates: Iterable[CandidateNode], asked: ReliabilityGoal) -> PlanSearch:
+def cheapest_plan(candidates: Iterable[CandidateNode], goal: ReliabilityGoal) -> PlanSearch:
     """Which plan is as sure as is asked, and cheapest?
 
     Rule: of nodes that would be done in time, hot plans take any k to k + spares of them, and a job of one
@@ -384,15 +384,15 @@ def cheapest_plan(candidates: Iterable[CandidateNode], asked: ReliabilityGoal) -
 
     Prices count while a node works, so a plan with fewer, surer nodes is not always dearer.
     """
-    in_time = [one for one in candidates if one.needs_s <= asked.time_s]
-    useful = _undominated(in_time, asked.nodes + asked.spares)
-    sets = _sets(useful, asked)
-    plans = [_hot(chosen, asked) for chosen in islice(sets, asked.looked_at)]
+    in_time = [one for one in candidates if one.needs_s <= goal.time_s]
+    useful = _undominated(in_time, goal.nodes + goal.spares)
+    sets = _sets(useful, goal)
+    plans = [_hot(chosen, goal) for chosen in islice(sets, goal.looked_at)]
     exact = next(sets, None) is None
     if not exact:
-        plans += [_hot(chosen, asked) for chosen in _surest_sets(useful, asked)]
-    plans += _cold(in_time, useful, asked)
-    reaching = [plan for plan in plans if plan.reliability >= asked.reliability]
+        plans += [_hot(chosen, goal) for chosen in _surest_sets(useful, goal)]
+    plans += _cold(in_time, useful, goal)
+    reaching = [plan for plan in plans if plan.reliability >= goal.reliability]
     surest = max(plans, key=lambda plan: (plan.reliability, -plan.cost), default=None)
     return PlanSearch(min(reaching, key=_plan_order, default=None), surest, exact)
 
@@ -411,49 +411,49 @@ def _undominated(candidates: Iterable[CandidateNode], most: int) -> list[Candida
     return kept
 
 
-def _sets(useful: Sequence[CandidateNode], asked: ReliabilityGoal) -> Iterator[tuple[CandidateNode, ...]]:
-    for size in range(asked.nodes, asked.nodes + asked.spares + 1):
+def _sets(useful: Sequence[CandidateNode], goal: ReliabilityGoal) -> Iterator[tuple[CandidateNode, ...]]:
+    for size in range(goal.nodes, goal.nodes + goal.spares + 1):
         yield from combinations(useful, size)
 
 
-def _surest_sets(useful: Sequence[CandidateNode], asked: ReliabilityGoal) -> Iterator[tuple[CandidateNode, ...]]:
+def _surest_sets(useful: Sequence[CandidateNode], goal: ReliabilityGoal) -> Iterator[tuple[CandidateNode, ...]]:
     """Give for each size the cheapest among so many of the surest, from few to all."""
     surest = sorted(useful, key=lambda one: (-one.survival, one.cost, one.node))
-    for size in range(asked.nodes, asked.nodes + asked.spares + 1):
+    for size in range(goal.nodes, goal.nodes + goal.spares + 1):
         for among in range(size, len(surest) + 1):
             yield tuple(sorted(surest[:among], key=lambda one: (one.cost, one.node))[:size])
 
 
-def _hot(chosen: Sequence[CandidateNode], asked: ReliabilityGoal) -> CopyPlan:
-    mode = CopyMode.SINGLE if len(chosen) == asked.nodes else CopyMode.HOT
-    reliability = at_least(asked.nodes, [one.survival for one in chosen])
+def _hot(chosen: Sequence[CandidateNode], goal: ReliabilityGoal) -> CopyPlan:
+    mode = CopyMode.SINGLE if len(chosen) == goal.nodes else CopyMode.HOT
+    reliability = at_least(goal.nodes, [one.survival for one in chosen])
     return CopyPlan(mode, tuple(one.node for one in chosen), reliability, math.fsum(one.cost for one in chosen))
 
 
 def _cold(
-    candidates: Sequence[CandidateNode], useful: Sequence[CandidateNode], asked: ReliabilityGoal
+    candidates: Sequence[CandidateNode], useful: Sequence[CandidateNode], goal: ReliabilityGoal
 ) -> Iterator[CopyPlan]:
     """Yield the plans with standby copies, for jobs of one node: on like nodes or the best."""
-    if asked.nodes > 1:
+    if goal.nodes > 1:
         return
     for _, group in groupby(sorted(candidates, key=lambda one: (one.kind, one.node)), key=lambda one: one.kind):
-        like = list(islice(group, asked.cold_copies + 1))
+        like = list(islice(group, goal.cold_copies + 1))
         for size in range(2, len(like) + 1):
-            yield _of_like(like[:size], asked)
+            yield _of_like(like[:size], goal)
     surest = sorted(useful, key=lambda one: (-one.survival, one.cost, one.node))
     for ordered in (useful, surest):
-        for size in range(2, min(len(ordered), asked.cold_copies + 1) + 1):
+        for size in range(2, min(len(ordered), goal.cold_copies + 1) + 1):
             if len({one.kind for one in ordered[:size]}) > 1:
-                yield _of_unlike(ordered[:size], asked)
+                yield _of_unlike(ordered[:size], goal)
 
 
-def _of_like(like: Sequence[CandidateNode], asked: ReliabilityGoal) -> CopyPlan:
-    tries = Tries(like[0].needs_s, asked.time_s, like[0].rate_per_s, len(like), asked.takeover_s)
+def _of_like(like: Sequence[CandidateNode], goal: ReliabilityGoal) -> CopyPlan:
+    tries = Tries(like[0].needs_s, goal.time_s, like[0].rate_per_s, len(like), goal.takeover_s)
     cost = like[0].price_per_s * tries.expected_node_s()
     return CopyPlan(CopyMode.COLD, tuple(one.node for one in like), tries.reliability(), cost)
 
 
-def _of_unlike(nodes: Sequence[CandidateNode], asked: ReliabilityGoal) -> CopyPlan:
+def _of_unlike(nodes: Sequence[CandidateNode], goal: ReliabilityGoal) -> CopyPlan:
     tries = [RestartAttempt(one.needs_s, one.rate_per_s, one.price_per_s) for one in nodes]
-    outlook = in_turn(tries, asked.time_s, asked.takeover_s)
+    outlook = in_turn(tries, goal.time_s, goal.takeover_s)
     return CopyPlan(CopyMode.COLD, tuple(one.node for one in nodes), outlook.reliability, outlook.cost)

@@ -33,7 +33,7 @@ from leasehold.model.errors import InvalidField
 class BestFit:
     """How near in memory a node has to be: ``value_mib`` at first, ``step_mib`` more at a time.
 
-    Raises InvalidField for a negative value or a step that is no step.
+    Raises InvalidField for a negative value or an invalid step.
     """
 
     value_mib: int = 10

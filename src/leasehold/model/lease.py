@@ -94,7 +94,7 @@ class Lease:
     place: int = 0
 
     def ran_ms(self, now_ms: int) -> int:
-        """For how long its work has gone on since it last began; starting, loading and moving are no work."""
+        """For how long its work has gone on since it last began; starting, loading and moving do not count."""
         if self.state is not LeaseState.RUNNING:
             return 0
         return max(0, now_ms - self.held_since_ms - self.overhead_ms)

@@ -3,7 +3,7 @@
 from math import nan
 
 MOST_NUMBER = 1e12
-"""The largest number with a fraction that anybody may write."""
+"""The largest fractional number accepted."""
 
 ABOVE_0 = f"a number above 0, from {1 / MOST_NUMBER:g} to {MOST_NUMBER:g}"
 

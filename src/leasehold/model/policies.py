@@ -103,7 +103,7 @@ class PolicyFunctions(Generic[Function]):
     def find(self, name: str) -> Function:
         """Find a policy by its name.
 
-        Raises UnknownName with the nearest name, InvalidField for an entry point that is no function.
+        Raises UnknownName with the nearest name, InvalidField for an entry point that is not a function.
         """
         if name in self.own:
             return self.own[name]

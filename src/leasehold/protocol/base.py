@@ -37,7 +37,7 @@ class RequestModel(BaseModel):
         """Build one from untyped options, ignoring empty ones; raises InvalidField."""
         return cls(**{name: value for name, value in options.items() if value not in _EMPTY})
 
-    def said(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the fields that were set, as JSON; the gateway fills in the rest."""
         return self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
@@ -77,7 +77,7 @@ class ResponseModel(BaseModel):
             given[field] = value if shown is None else shown(value)
         return cls(**given)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return its JSON representation."""
         return self.model_dump(mode="json")
 

@@ -167,7 +167,7 @@ class Attempt(ResponseModel):
     fault: OrEmpty = Field(description="The kind of fault, from a closed list; empty: none.")
     explanation: OrEmpty = Field(description="The fault as a sentence; empty: none.")
     detail: OrEmpty = Field(description="Details of the fault.")
-    exit_status: OrNone[int] = Field(description="Exit status of its command; null: it did not exit by itself.")
+    exit_status: OrNone[int] = Field(description="Exit status of its command; null: it was ended.")
     ordered_at: Moment = Field(description="When it was ordered.")
     started_at: OrNone[Moment] = Field(description="When its command started.")
     ended_at: OrNone[Moment]

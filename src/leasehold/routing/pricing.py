@@ -1,6 +1,6 @@
 """What does room cost a guest? The chance that a site's own users take it back, at one moment.
 
-The price of VMs at a site for a span is 0.7 times the chance that anybody has to give way for a local request
+The price of VMs at a site for a span is 0.7 times the probability of a preemption for a local request
 within that span, were they taken, and 0.3 times the expected part of these very VMs that would be needed::
 
     x = free VMs - VMs asked for

@@ -40,7 +40,7 @@ def parted(name: str) -> tuple[str, str]:
 def policy_maker(kind: type[RoutingPolicy], written: str = "") -> PolicyMaker:
     """Give what makes policies of this kind; ``written`` as in ``price=0.005,wait=0.8``.
 
-    Raises UnknownName or InvalidField for what is no parameter of it, or no number above 0.
+    Raises UnknownName or InvalidField for an unknown parameter, or a value that is not above 0.
     """
     if not written:
         return kind
@@ -111,7 +111,7 @@ def routing_policy_names() -> list[str]:
 def routing_policy(name: str) -> type[RoutingPolicy]:
     """Find a policy by its name; Leasehold's own names cannot be taken by others.
 
-    Raises UnknownName with the nearest name, InvalidField for an entry point that is no routing policy.
+    Raises UnknownName with the nearest name, InvalidField for an entry point that is not a routing policy.
     """
     if name in ROUTING_POLICIES:
         return ROUTING_POLICIES[name]

@@ -161,20 +161,20 @@ def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -
     sums: dict[Key, _Sum] = {}
     left = MOST_PARTS
     for row in rows:
-        who = "/".join(row.path.split("/")[:depth])
+        account = "/".join(row.path.split("/")[:depth])
         where = row.domain or row.site
         for index, begin_ms, end_ms in _shares_of(row, parts):
             left -= 1
             if left < 0:
                 raise InvalidField("by", f"{len(parts)} windows", "longer windows, or less time: it is too much")
-            key = (index, who, where, bool(row.is_local))
+            key = (index, account, where, bool(row.is_local))
             sums.setdefault(key, _Sum()).add(row, begin_ms, end_ms)
     return [_use(key, sums[key], parts) for key in sorted(sums)]
 
 
 def _use(key: Key, found: _Sum, parts: Sequence[Window]) -> Use:
-    index, who, where, is_local = key
-    return Use(parts[index], who, where, is_local, found.vm_ms, len(found.leases), found.peak_vms())
+    index, account, where, is_local = key
+    return Use(parts[index], account, where, is_local, found.vm_ms, len(found.leases), found.peak_vms())
 
 
 def _shares_of(row: UsageRow, parts: Sequence[Window]) -> Iterator[tuple[int, int, int]]:
@@ -206,7 +206,7 @@ class Share:
 class Line:
     """What concerns one virtual domain, or a site that is in none; EVERYBODY: all of them together.
 
-    ``capacity_vm_ms``  what it could have given to anybody in that time; 0 of one that is not there any more
+    ``capacity_vm_ms``  what it could have given in that time; 0 for one that no longer exists
     """
 
     domain: str

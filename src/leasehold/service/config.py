@@ -223,14 +223,14 @@ class Retention:
     """For how many days the store keeps what is over; 0: for ever."""
 
     leases_days: Annotated[
-        int, _days("closed leases, co-allocations and jobs, with everything of them", ", since they ended")
+        int, _days("closed leases, co-allocations and jobs, with all their data", ", since they ended")
     ] = 400
     journal_days: Annotated[int, _days("lines of the journal about what is closed")] = 100
-    outputs_days: Annotated[int, _days("what commands of closed jobs wrote")] = 100
+    outputs_days: Annotated[int, _days("output of closed jobs")] = 100
     usage_days: Annotated[
         int,
         _days(
-            "what leases used; as long as any agreement looks back it stays anyway",
+            "usage of leases; kept for as long as an agreement looks back",
             ". Statements are made of it",
         ),
     ] = 3_660

@@ -48,7 +48,7 @@ class TooManyQuestions(Unavailable):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Pending:
     """A command or question with its pending answer."""
 
     what: Command | Question
@@ -91,8 +91,8 @@ class EngineThread:
         self._clock = clock
         self._on_done = on_done
         self._on_trouble = on_trouble
-        self._queue: deque[_Asked] = deque()
-        self._long: OrderedDict[str, deque[_Asked]] = OrderedDict()
+        self._queue: deque[_Pending] = deque()
+        self._long: OrderedDict[str, deque[_Pending]] = OrderedDict()
         self._awake = asyncio.Event()
         self._next_alarm_ms: int | None = 0
         self._stopping = False
@@ -124,18 +124,18 @@ class EngineThread:
         waiting = self._long.setdefault(whose, deque())
         if len(waiting) >= MOST_LONG_QUESTIONS:
             raise TooManyQuestions(whose)
-        asked = _Asked(question, asyncio.get_running_loop().create_future())
-        waiting.append(asked)
+        pending = _Pending(question, asyncio.get_running_loop().create_future())
+        waiting.append(pending)
         self._awake.set()
-        return await asked.answer
+        return await pending.answer
 
     async def _ask(self, what: Command | Question) -> Any:  # noqa: ANN401 - as do
         if self._stopping:
             raise Unavailable("the gateway is stopping")
-        asked = _Asked(what, asyncio.get_running_loop().create_future())
-        self._queue.append(asked)
+        pending = _Pending(what, asyncio.get_running_loop().create_future())
+        self._queue.append(pending)
         self._awake.set()
-        return await asked.answer
+        return await pending.answer
 
     async def run(self) -> None:
         """Work until `stop` is called and everything that was asked before has been answered."""
@@ -148,8 +148,8 @@ class EngineThread:
         finally:
             self._stopping = True  # also after a defect: no caller must wait for an answer forever
             self._thread.shutdown()
-            for asked in (*self._queue, *chain.from_iterable(self._long.values())):
-                asked.tell(Unavailable("the gateway has stopped"))
+            for pending in (*self._queue, *chain.from_iterable(self._long.values())):
+                pending.tell(Unavailable("the gateway has stopped"))
 
     def stop(self) -> None:
         """Take nothing more in, and finish what was taken."""
@@ -180,14 +180,14 @@ class EngineThread:
         return self._next_alarm_ms is not None and self._next_alarm_ms <= self._clock()
 
     async def _work(self) -> None:
-        asked = self._take()
-        commands = [(one, one.what) for one in asked if isinstance(one.what, Command)]
-        questions = [(one, one.what) for one in asked if not isinstance(one.what, Command)]
+        pending = self._take()
+        commands = [(one, one.what) for one in pending if isinstance(one.what, Command)]
+        questions = [(one, one.what) for one in pending if not isinstance(one.what, Command)]
         try:
             await self._prove_store()
             done = await self._run(self._step, [command for _, command in commands])
         except Exception as error:  # noqa: BLE001 - the engine has failed, and must not take the others along
-            await self._be_in_trouble(error, asked)
+            await self._be_in_trouble(error, pending)
             return
         self._be_well()
         self._next_alarm_ms = done.next_alarm_ms
@@ -215,26 +215,26 @@ class EngineThread:
             await self._run(self._engine.prove_store, bool(self.trouble))
             self._next_probe_s = now_s + PROBE_EVERY_S
 
-    def _next_long(self) -> list[tuple[_Asked, Question]]:
+    def _next_long(self) -> list[tuple[_Pending, Question]]:
         """Take the next long question, in turns between consumers, and skip callers that have gone."""
         while self._long:
             whose, waiting = self._long.popitem(last=False)
-            asked = waiting.popleft()
+            pending = waiting.popleft()
             if waiting:
                 self._long[whose] = waiting
-            if not asked.answer.done():
-                assert not isinstance(asked.what, Command)
-                return [(asked, asked.what)]
+            if not pending.answer.done():
+                assert not isinstance(pending.what, Command)
+                return [(pending, pending.what)]
         return []
 
-    def _take(self) -> list[_Asked]:
+    def _take(self) -> list[_Pending]:
         """Take what one step is about; of what takes long one at a time, lest others wait for all of it."""
-        taken: list[_Asked] = []
-        later: list[_Asked] = []
+        taken: list[_Pending] = []
+        later: list[_Pending] = []
         while self._queue and len(taken) < MOST_AT_ONCE:
-            asked = self._queue.popleft()
-            must_wait = asked.takes_long and any(one.takes_long for one in taken)
-            (later if must_wait else taken).append(asked)
+            pending = self._queue.popleft()
+            must_wait = pending.takes_long and any(one.takes_long for one in taken)
+            (later if must_wait else taken).append(pending)
         self._queue.extendleft(reversed(later))
         return taken
 
@@ -252,13 +252,13 @@ class EngineThread:
             self.trouble = ""
             self._on_trouble(None)
 
-    async def _be_in_trouble(self, error: Exception, asked: Sequence[_Asked]) -> None:
+    async def _be_in_trouble(self, error: Exception, pending: Sequence[_Pending]) -> None:
         """Nothing was written. Say so, and try again a little later."""
         was_well = not self.trouble
         self.trouble = str(error) or type(error).__name__
         if was_well:
             self._on_trouble(error)
-        for one in (*asked, *chain.from_iterable(self._long.values())):
+        for one in (*pending, *chain.from_iterable(self._long.values())):
             one.tell(error)
         self._long.clear()  # they would wait for a step that succeeds, for an unknown time
         if not self._stopping:

@@ -208,6 +208,6 @@ class Unavailable(LeaseholdError):
 
 
 def _offer(name: str, known: Iterable[str]) -> str:
-    """Name what there is, and what is nearest."""
+    """List the known names, the nearest first."""
     expected = UnknownName("", name, known).expected
     return f"expected {expected}" if expected != "one of " else "there is none"

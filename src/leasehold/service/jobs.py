@@ -27,7 +27,7 @@ from leasehold.service.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Verdicts:
     """What a node says to a job: whether it could run there as the node is, or in a machine on it.
 
     ``as_node, as_host``  None where the node is not for that
@@ -46,7 +46,7 @@ class NodeGroup:
     site: str
     nodes: tuple[str, ...]
     count: int
-    says: Said
+    says: Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +94,27 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
 
 def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:
     """Give the nodes that say the same together; those that would do first, then the many before the few."""
-    judged: dict[tuple[object, ...], Said] = {}
-    alike: dict[tuple[str, Said], list[Kind]] = {}
+    judged: dict[tuple[object, ...], Verdicts] = {}
+    alike: dict[tuple[str, Verdicts], list[Kind]] = {}
     for kind in kinds:
         # When it was seen counts only in so far as it is too long ago.
         facts = facts_of(kind.row), kind.row.seen_ms >= moment.oldest_ms
         if facts not in judged:
-            judged[facts] = _says(kind.row, job, network, moment)
+            judged[facts] = _verdicts_of(kind.row, job, network, moment)
         alike.setdefault((kind.row.site, judged[facts]), []).append(kind)
     return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
 
 
-def _says(row: NodeRow, job: Job, network: Network, moment: EvaluationTime) -> Said:
+def _verdicts_of(row: NodeRow, job: Job, network: Network, moment: EvaluationTime) -> Verdicts:
     node = node_of(row)
     able = node.capabilities
     transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
     as_node = judge(job, node, transfer_ms, moment) if row.runs else None
     as_host = judge_machine(job, node, transfer_ms, moment) if row.is_host else None
-    return Said(row.problem, as_node, as_host)
+    return Verdicts(row.problem, as_node, as_host)
 
 
-def _group(site: str, says: Said, kinds: Iterable[Kind]) -> NodeGroup:
+def _group(site: str, says: Verdicts, kinds: Iterable[Kind]) -> NodeGroup:
     listed = list(kinds)
     names = first_of(chain.from_iterable(kind.nodes for kind in listed))
     return NodeGroup(site, names, sum(kind.count for kind in listed), says)

@@ -182,7 +182,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def _define_requests(self) -> None:
-        self._requests = self._counter("requests", "Requests for leases, by what became of them", "outcome")
+        self._requests = self._counter("requests", "Requests for leases, by outcome", "outcome")
         for outcome in TAKEN:
             self._requests.labels(outcome)
         self._http = self._histogram(
@@ -201,23 +201,23 @@ class Metrics:
             "agreement_decisions", "Decisions that an agreement made necessary", "outcome", "reason"
         )
         self._job_decisions = self._counter("job_decisions", "Decisions about jobs", "site", "reason")
-        self._preemptions = self._counter("preemptions", "Leases that gave way at a site", "site", "reason")
+        self._preemptions = self._counter("preemptions", "Leases preempted at a site", "site", "reason")
         self._decision_s = self._histogram(
             "decision_duration_seconds", "Time that the decision core takes for a batch", _DECISION_S
         )
         self._commit_s = self._histogram("commit_duration_seconds", "Time to write the outcome of a batch", _COMMIT_S)
         self._batch = self._histogram("batch_commands", "Commands decided together", _COMMANDS)
-        self._checks = self._counter("invariant_checks", "Checks of every promise, by result", "result")
+        self._checks = self._counter("invariant_checks", "Invariant checks, by result", "result")
         for result in ("kept", "broken"):
             self._checks.labels(result)
 
     def _define_reconcilers(self) -> None:
         self._order_failures = self._counter(
-            "order_failures", "Orders that a site's machines did not follow", "site", "verb"
+            "order_failures", "Orders that a site's machines failed to carry out", "site", "verb"
         )
         self._operation_s = self._histogram(
             "operation_duration_seconds",
-            "Time that machines took for what was ordered",
+            "Time that machines took to carry out an order",
             _OPERATION_S,
             "site",
             "operation",
@@ -226,7 +226,7 @@ class Metrics:
         for table in PRUNED:
             self._pruned.labels(table)
         self._differences = self._counter(
-            "reconcile_differences", "Differences between what should be and what is", "site", "kind"
+            "reconcile_differences", "Differences between desired and observed state", "site", "kind"
         )
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

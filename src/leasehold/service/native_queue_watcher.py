@@ -50,9 +50,9 @@ class Width:
         if first is None or first.name not in with_room:
             return
         self._looks[first.name] = self._looks.get(first.name, 0) + 1
-        asked = self.of(first).vms
-        if asked < self._slots and self._looks[first.name] >= _LOOKS_WITH_ROOM:
-            self._asked[first.name] = min(self._slots, 2 * asked)
+        requested_vms = self.of(first).vms
+        if requested_vms < self._slots and self._looks[first.name] >= _LOOKS_WITH_ROOM:
+            self._asked[first.name] = min(self._slots, 2 * requested_vms)
             self._looks[first.name] = 0
         elif self._looks[first.name] >= _LOOKS_ON_EMPTY_SITE:
             self._stuck.add(first.name)

@@ -11,6 +11,7 @@ import structlog
 from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.tables import domain_by_site, strangers
 from leasehold.configuration.terms import TERMS, site_settings
+from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.model.agreement import CPUS
@@ -59,6 +60,7 @@ def native_queues(config: ServiceConfig, drivers: Mapping[str, Driver], do: Do) 
 
 def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities], rng: Random) -> Gateway:
     """Make an empty gateway whose sites plan with what their machines can do."""
+    resolve_placement_policies()
     spec = config.gateway
     policy = find_routing_policy(spec.policy)(rng)
     routing = Routing(policy, try_elsewhere=spec.try_elsewhere, use_free_room=spec.use_free_room, tick_ms=spec.tick_ms)

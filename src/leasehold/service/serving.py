@@ -272,7 +272,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def _stopping_on_signals(server: Server, app: Api) -> Generator[None, None, None]:
-    """Stop at the first SIGTERM or SIGINT, and at the second without waiting for anybody."""
+    """Stop at the first SIGTERM or SIGINT, and at the second without waiting."""
 
     def stop() -> None:
         notify(STOPPING)

@@ -244,7 +244,7 @@ class SiteReconciler:
         except Exception as error:
             if not isinstance(error, Unavailable):
                 log = structlog.get_logger("leasehold.reconciler")
-                log.exception("observations were not taken in", site=self.site)
+                log.exception("failed to apply observations", site=self.site)
             await asyncio.sleep(_PAUSE_S)
             self._observe_soon.set()
             return False

@@ -14,7 +14,7 @@ from leasehold.model.errors import InputError, InvalidField
 
 
 def check_key_pair(certificate: Path, key: Path) -> None:
-    """Load both as the server will; raises InputError for the one that is no good."""
+    """Load both as the server will; raises InputError for an invalid one."""
     for path in (certificate, key):
         _content(path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

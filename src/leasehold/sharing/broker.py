@@ -67,9 +67,9 @@ def virtual(sites: Iterable[str], bound_to: Callable[[str], bool] = lambda _: Tr
 
 def extend(before: VirtualEnvironment, why_not: Callable[[str], Breach | None]) -> ExtendedVirtualEnvironment:
     """Ask about each site whether agreements let it run there."""
-    asked = {site: why_not(site) for site in before.sites}
-    breaches = {site: breach for site, breach in asked.items() if breach is not None}
-    return ExtendedVirtualEnvironment(tuple(site for site in asked if site not in breaches), breaches)
+    answers = {site: why_not(site) for site in before.sites}
+    breaches = {site: breach for site, breach in answers.items() if breach is not None}
+    return ExtendedVirtualEnvironment(tuple(site for site in answers if site not in breaches), breaches)
 
 
 _NO_WINDOW_MS = 1 << 62

@@ -151,7 +151,7 @@ class Sharing:
         self._forget()
 
     def _forget(self) -> None:
-        """Remember nothing of how far anybody is: shares are shares of something else now."""
+        """Forget all usage: shares now refer to something else."""
         self._over.clear()
         self._usages.clear()
 
@@ -270,25 +270,27 @@ class Sharing:
         return replace(breach, until_ms=known.over_until_ms)
 
     def _too_much_at_a_time(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
-        most, asked = agreement.lending_limit, ask.amounts.get(agreement.resource, 0)
-        if most is None or not asked:
+        most, requested = agreement.lending_limit, ask.amounts.get(agreement.resource, 0)
+        if most is None or not requested:
             return None
-        if asked > most:
-            return _breach(agreement, Reason.EXCEEDS_AGREEMENT, asked, most)
+        if requested > most:
+            return _breach(agreement, Reason.EXCEEDS_AGREEMENT, requested, most)
         granted = self.grants.units(account_of(agreement))
-        return _breach(agreement, Reason.CONCURRENCY_LIMIT_REACHED, granted, most) if granted + asked > most else None
+        return (
+            _breach(agreement, Reason.CONCURRENCY_LIMIT_REACHED, granted, most) if granted + requested > most else None
+        )
 
     def _too_long(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
         if agreement.rules.longest_ms is None:
             return None
-        return _told(agreement, broken_by_length(agreement.rules, ask, self.settings.starts_at_ms))
+        return _breach_of(agreement, broken_by_length(agreement.rules, ask, self.settings.starts_at_ms))
 
     def _too_much_in_advance(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
         if not ask.is_reservation:
             return None
         reserved = self.grants.units((agreement.consumer, agreement.provider, RESERVED))
         capacity = self.providers.capacity(agreement.provider, CPUS)
-        return _told(agreement, broken_by_reservation(agreement.rules, ask, reserved, capacity))
+        return _breach_of(agreement, broken_by_reservation(agreement.rules, ask, reserved, capacity))
 
     def _short_of(self, ask: UsageRequest, site: str) -> Iterator[Breach]:
         """What no agreement can give: more than the site has. Its VMs are the site's to plan."""
@@ -329,7 +331,7 @@ def _breach(
     )
 
 
-def _told(agreement: Agreement, broken: Broken | None) -> Breach | None:
+def _breach_of(agreement: Agreement, broken: Broken | None) -> Breach | None:
     if broken is None:
         return None
     return _breach(agreement, broken.reason, broken.asked, broken.allowed, broken.next_ms)

@@ -1,4 +1,4 @@
-"""What the broker says of virtual domains: how much of each rule is used up, and what there is to be had."""
+"""What the broker says of virtual domains: how much of each rule is used, and what is available."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -199,7 +199,7 @@ _ALLOWED: dict[str, frozenset[Standing]] = {
     "revoke": _ALIVE,
     "delegate": _ALIVE,
 }
-"""From which standings each move may be made. `expire` is no move: its time comes."""
+"""From which standings each move may be made. `expire` is not a move: it happens at its time."""
 
 _FOR_EVER = ("name", "provider", "consumer", "resource", "parent")
 """What no amendment changes: it would be another agreement."""

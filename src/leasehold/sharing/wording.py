@@ -16,7 +16,7 @@ def in_words(breach: Breach, said_at: Callable[[int], str]) -> str:
     return sentence if breach.next_ms is None else f"{sentence}; next room {said_at(breach.next_ms)}"
 
 
-def _who(breach: Breach) -> str:
+def _subject(breach: Breach) -> str:
     return "all guests together" if breach.consumer == EVERYBODY else breach.consumer
 
 
@@ -31,21 +31,21 @@ def _of(breach: Breach) -> str:
 def _share(breach: Breach) -> str:
     used, limit = percent(breach.used), percent(breach.limit)
     over = f"over {span(breach.window_ms)} {_where(breach)}"
-    return f"{_who(breach)} used {used} of its {limit}{_of(breach)} {over}"
+    return f"{_subject(breach)} used {used} of its {limit}{_of(breach)} {over}"
 
 
 def _at_a_time(breach: Breach) -> str:
-    return f"{_who(breach)} has {_units(breach, breach.used)} of its {breach.limit} at a time {_where(breach)}"
+    return f"{_subject(breach)} has {_units(breach, breach.used)} of its {breach.limit} at a time {_where(breach)}"
 
 
 def _too_much(breach: Breach) -> str:
-    asked = _units(breach, breach.used)
-    return f"asks for {asked}, and {_who(breach)} may have {breach.limit} at a time {_where(breach)}"
+    requested = _units(breach, breach.used)
+    return f"asks for {requested}, and {_subject(breach)} may have {breach.limit} at a time {_where(breach)}"
 
 
 def _too_long(breach: Breach) -> str:
-    asked, allowed = span(breach.used), span(breach.limit)
-    return f"takes {asked}, and {_who(breach)} may run for {allowed} {_where(breach)}"
+    requested, allowed = span(breach.used), span(breach.limit)
+    return f"takes {requested}, and {_subject(breach)} may run for {allowed} {_where(breach)}"
 
 
 def _hours(breach: Breach) -> str:
@@ -69,7 +69,7 @@ def _in_use(breach: Breach) -> str:
 
 
 def _behind(breach: Breach) -> str:
-    return f"{_who(breach)} may have only so much {_where(breach)}"
+    return f"{_subject(breach)} may have only so much {_where(breach)}"
 
 
 _TELLERS: dict[Reason, Callable[[Breach], str]] = {

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from leasehold.leasing.kernel cimport Profile, ReservationQueue, ms
+from leasehold.leasing.kernel cimport Profile, ReservationQueue, RowHeap, ms
 
 
 cdef class ClusterRun:
@@ -12,15 +12,16 @@ cdef class ClusterRun:
     cdef public ReservationQueue queue
     cdef public list decided_ms, decided_job, decided_code, decided_start_ms
     cdef public list closed_job, closed_code, closed_start_ms, closed_end_ms
-    cdef list _ends, _job_of
+    cdef RowHeap _ends
+    cdef list _job_of
     cdef ms _started, _wake_ms
 
     @cython.locals(
-        queue=ReservationQueue, ends=list, count=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
+        queue=ReservationQueue, ends=RowHeap, count=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
         submit_ms=ms, end_ms=ms, wake_ms=ms, now_ms=ms, has_changed=bint, arrived=list,
     )
     cpdef advance(self, list jobs, ms until_ms)
-    @cython.locals(queue=ReservationQueue, ends=list, row=Py_ssize_t, start_ms=ms, planned_ms=ms)
+    @cython.locals(queue=ReservationQueue, ends=RowHeap, row=Py_ssize_t, start_ms=ms, planned_ms=ms)
     cdef _end(self, ms now_ms)
     cdef _close(self, tuple job, int code, ms start_ms, ms end_ms)
     cdef _decide(self, number, int code, ms start_ms, ms now_ms)

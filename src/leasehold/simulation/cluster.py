@@ -8,10 +8,9 @@ else a scenario has (guests, co-allocations, agreements, a timeline) needs the g
 Compiled, this is machine code too: `cluster.pxd` has the C types.
 """
 
-from heapq import heappop, heappush
 from typing import Any
 
-from leasehold.leasing.kernel import NEVER_MS, Profile, ReservationQueue
+from leasehold.leasing.kernel import NEVER_MS, Profile, ReservationQueue, RowHeap
 
 ClusterJob = tuple[Any, ...]
 """Number, submission, ready time, VMs, requested and needed wall time (ms); whatever follows is carried along."""
@@ -54,14 +53,14 @@ class ClusterRun:
         self.closed_code: list[int] = []
         self.closed_start_ms: list[int] = []
         self.closed_end_ms: list[int] = []
-        self._ends: list[tuple[int, int, int]] = []
+        self._ends = RowHeap()
         self._started = 0
         self._job_of: list[ClusterJob] = []
         self._wake_ms = NEVER_MS
 
     def next_ms(self) -> int:
         """When something happens next, if no job comes before; NEVER_MS if nothing does."""
-        return min(self._wake_ms, self._ends[0][0] if self._ends else NEVER_MS)
+        return min(self._wake_ms, self._ends.first_ms())
 
     def clear(self) -> None:
         """Forget what was decided, and what is over."""
@@ -73,7 +72,7 @@ class ClusterRun:
 
     def open_jobs(self) -> list[tuple[ClusterJob, int]]:
         """Return every job that is not over, in order of submission, with its start (negative if it waits)."""
-        running = {row: self.queue.start_of(row) for _, _, row in self._ends}
+        running = {row: self.queue.start_of(row) for row in self._ends.rows()}
         waiting = dict.fromkeys([*self.queue.reserved, *self.queue.others], -1)
         rows = sorted(running | waiting, key=lambda row: self._job_of[row][NUMBER])
         return [(self._job_of[row], running.get(row, -1)) for row in rows]
@@ -84,7 +83,7 @@ class ClusterRun:
         count = len(jobs)
         at = 0
         submit_ms = jobs[0][1] if count else NEVER_MS
-        end_ms = ends[0][0] if ends else NEVER_MS
+        end_ms = ends.first_ms()
         wake_ms = self._wake_ms
         while True:
             now_ms = submit_ms if submit_ms < end_ms else end_ms
@@ -97,7 +96,7 @@ class ClusterRun:
             if end_ms == now_ms:
                 has_changed = True
                 self._end(now_ms)
-                end_ms = ends[0][0] if ends else NEVER_MS
+                end_ms = ends.first_ms()
             first = at
             while submit_ms == now_ms:
                 at += 1
@@ -106,7 +105,7 @@ class ClusterRun:
             if arrived or has_changed:
                 if queue.step(now_ms):
                     self._start(now_ms)
-                    end_ms = ends[0][0]
+                    end_ms = ends.first_ms()
                 if arrived:
                     self._explain(arrived, now_ms)
                 wake_ms = queue.next_pass_ms()
@@ -117,8 +116,9 @@ class ClusterRun:
     def _end(self, now_ms: int) -> None:
         """Jobs are over, in the order in which they started; what they asked for beyond that is free."""
         queue, ends = self.queue, self._ends
-        while ends and ends[0][0] == now_ms:
-            row = heappop(ends)[2]
+        while ends.first_ms() == now_ms:
+            row = ends.first_row()
+            ends.pop()
             start_ms = queue.start_ms[row]
             planned_ms = start_ms + queue.span_ms[row]
             if planned_ms > now_ms:
@@ -183,7 +183,7 @@ class ClusterRun:
             row = rows[i]
             job = self._job_of[row]
             self._started += 1
-            heappush(self._ends, (now_ms + job[5], self._started, row))
+            self._ends.push(now_ms + job[5], self._started, row)
             self._decide(job[0], reasons[i], -1, now_ms)
 
     def _explain(self, arrived: list[int], now_ms: int) -> None:

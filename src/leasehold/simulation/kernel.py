@@ -66,7 +66,7 @@ class Observer(Protocol):
 
 
 class EventSource(Protocol):
-    """Events that neither the jobs nor the gateway bring about: failing nodes, owners and users who change their minds.
+    """Events that neither the jobs nor the gateway bring about: failing nodes, and changes by owners and users.
 
     ``handlers`` is as of an `Observer`.
     """

@@ -14,6 +14,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from leasehold import __version__
+from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.knowledge import Knowledge
@@ -205,6 +206,8 @@ def make_gateway(
     see_through: Callable[[Knowledge], Knowledge] | None = None,
 ) -> Gateway:
     """Make the gateway of a scenario, its sizes settled, with nothing in it yet."""
+    if any(stream.together is not None for stream in scenario.streams):
+        resolve_placement_policies()
     sites = site_settings(scenario)
     return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 

@@ -80,7 +80,7 @@ class JobConformance:
 
     @played
     async def test_who_brings_output_back_also_knows_how_the_command_ended(self, rig: Rig) -> None:
-        """An error of its own is no fault of its place; a command that is not there is."""
+        """A command's own error is not a fault of its node; a missing command is."""
         async with site(rig) as here:
             if has_output(here):
                 for lease_id, (status, fault) in enumerate([(3, ""), (127, "software-gone")], 1):

@@ -118,7 +118,7 @@ class TestLooking:
         ]
         assert "lifted by operators" in cli("agreement", "penalties", "--all").out
         gateway.answer("POST", "/v1/penalties/3/lift", Reply(body=over | {"id": 3}))
-        assert cli("agreement", "lift", "3").out == "penalty 3 of atlas at das3 stands no more\n"
+        assert cli("agreement", "lift", "3").out == "penalty 3 of atlas at das3 is lifted\n"
 
 
 class TestMoving:

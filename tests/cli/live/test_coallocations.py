@@ -184,7 +184,7 @@ class TestExplaining:
         assert lines[0] == "would start now at delft (room-made)"
         assert lines[1].startswith("  it would end 2026-11-21 11:01:00 (")
         assert lines[2:] == [
-            "  2 leases with 6 VMs would give way to it",
+            "  2 leases with 6 VMs would be preempted for it",
             "  open to it: delft",
             "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-exhausted)",
             "  das3: score 9, 9 VMs free, 12.5% used, penalty 0",
@@ -222,9 +222,9 @@ class TestExplaining:
         elsewhere = {"name": "lyon", "peer": peer, "free_vms": 12}
         told = {"state": "waiting", "site": "lyon", "elsewhere": elsewhere, **NOT_STARTED}
         code, lines = self.first(cli, gateway, **told)
-        last_heard = "12 VMs were free when it was last heard of"
+        last_heard = "12 VMs were free at its last report"
         assert (code, lines[0]) == (
-            0, f"would be offered to {whom}, which decides by itself; {last_heard}"
+            0, f"would be offered to {whom}, which decides for itself; {last_heard}"
         )  # fmt: skip
 
     def test_what_would_be_refused_is_a_no_with_advice(self, cli: Cli, gateway: Gateway) -> None:

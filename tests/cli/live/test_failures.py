@@ -59,7 +59,7 @@ class TestFailures:
         gateway.answer("POST", "/v1/leases", Cut())
         said = cli(*SUBMIT, "--idempotency-key", "mine")
         assert said.code == 4
-        assert said.err.endswith("asking again with the idempotency key mine finds out what became of it\n")
+        assert said.err.endswith("repeat the request with the idempotency key mine to learn its outcome\n")
 
     @pytest.mark.parametrize(
         ("status", "code"), [(401, 2), (403, 1), (404, 2), (409, 1), (422, 2), (429, 1), (500, 3), (503, 4)]

@@ -128,7 +128,7 @@ class TestSubmitting:
                 ["--reliability", "1.5", "--deadline", "18:00"],
                 "--reliability: got 1.5, expected a number above 0",
             ),
-            (["--reliability", "0.9"], "--deadline: missing, expected a time, as --reliability is that"),
+            (["--reliability", "0.9"], "--deadline: missing, expected a time: --reliability is the"),
             (["--backup", "warm"], "--backup: got 'warm', expected one of cold, hot, none"),
             (["--type", "cancellable"], "did you mean 'cancelable'?"),
             (["--restarts", "-1"], "--restarts: got -1, expected a whole number from 0 to 100"),

@@ -45,7 +45,7 @@ class TestSubmit:
         assert (said.code, said.out) == (0, "43\n")
         assert said.err == (
             "leasehold: lease 43 is waiting at das3: it waits until enough VMs are free (room-in-use); "
-            "it is to start by 2026-11-21 11:00:00, or sooner if room comes free\n"
+            "it starts by 2026-11-21 11:00:00, or sooner if resources become free\n"
         )
 
     @pytest.mark.parametrize(("size", "mib"), [("2GiB", 2048), ("512MiB", 512), ("512", 512), ("4G", 4096)])
@@ -265,7 +265,7 @@ class TestList:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--watch", "--json"], "--watch: got '--json', expected one of the two"),
+            (["--watch", "--json"], "--watch: got '--json', expected only one of them"),
             (["--state", "runing"], "did you mean 'running'?"),
             (["--format", "ids"], "did you mean 'id'?"),
         ],

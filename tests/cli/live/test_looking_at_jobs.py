@@ -88,8 +88,8 @@ class TestLookingAtThem:
             "  input        sky.fits, 700 MiB at lyon",
             "  type         suspendable",
             "  backup       cold",
-            "  reliability  0.999 is asked; by the present plan 0.99951",
-            "  restarts     begun anew twice, at most 3 times",
+            "  reliability  0.999 required; planned 0.99951",
+            "  restarts     2 of at most 3",
             f"  submitted    {begun} (12:33 ago)",
             f"  deadline     {ended} (2:34 ago)",
             f"  attempt 1    on das3/n1, lease 42: failed at {ended}: the node failed (no heartbeat for 60 s)",
@@ -160,9 +160,7 @@ class TestItsEnd:
         gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
         said = cli("job", "result", "7")
         assert (said.code, said.out) == (0, "")
-        assert said.err.splitlines() == [
-            "leasehold: what it wrote is not kept any more: it was too old, or there was too much"
-        ]
+        assert said.err.splitlines() == ["leasehold: its output is no longer kept: it was too old or too large"]
 
     def test_the_result_of_one_that_failed_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         told = RESULT | {"exit_status": 3, "output": "", "is_whole": False}
@@ -170,7 +168,7 @@ class TestItsEnd:
         said = cli("job", "result", "7")
         assert (said.code, said.out) == (1, "")
         assert said.err.splitlines() == [
-            "leasehold: this is only a part of what it wrote; the rest was not kept",
+            "leasehold: this is only part of its output; the rest was not kept",
             "leasehold: job 7 ended with exit status 3",
         ]
 

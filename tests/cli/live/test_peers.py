@@ -55,7 +55,7 @@ class TestAdding:
         assert (said.code, said.out) == (0, "lh_3f9a6c1b2d04_x\n")
         assert said.err == (
             "leasehold: north is a peer\n"
-            "leasehold: the token above is for its gateway, and is shown only now; there, somebody types\n"
+            "leasehold: the token above is for its gateway, and will not be shown again; there, run\n"
             f"leasehold:   leasehold peer add OUR_NAME --url {gateway.url} --token-file FILE\n"
         )
         assert gateway.asked[1].body == {
@@ -124,7 +124,7 @@ def test_a_list_says_whether_they_are_in_touch(cli: Cli, gateway: Gateway) -> No
 def test_one_is_told_in_full(cli: Cli, gateway: Gateway) -> None:
     gateway.answer("GET", "/v1/peers/north", Reply(body=peer(lending=way(status="silent", problem="401"))))
     assert cli("peer", "show", "north").out == (
-        "peer north is asked for what none of our sites can take\n"
+        "peer north is asked for requests that none of our sites can serve\n"
         "  address     https://north.example.org\n"
         "  it has      64 VMs, 20 free; for one lease 32, now 12\n"
         "  may have    16 VMs here at a time\n"
@@ -145,7 +145,7 @@ def test_one_is_removed_or_it_is_said_why_not(cli: Cli, gateway: Gateway) -> Non
     gateway.answer("DELETE", "/v1/peers/north", problem(409, "cannot-remove-peer", why), Reply(204, ""), Reply(204, ""))
     said = cli("peer", "remove", "north")
     assert (said.code, said.err) == (1, f"leasehold: {why}\n")
-    assert "is no peer any more" in cli("peer", "remove", "north").out
+    assert "is no longer a peer" in cli("peer", "remove", "north").out
     assert json.loads(cli("peer", "remove", "north", "--json").out)["removed"] == "north"
     gateway.answer("DELETE", "/v1/peers/south", problem(404, "no-such-peer", "peer: got 'south'"))
     assert cli("peer", "remove", "south").code == 2

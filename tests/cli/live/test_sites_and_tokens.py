@@ -136,7 +136,7 @@ class TestTokens:
 
     def test_they_are_revoked(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("DELETE", "/v1/tokens/3f9a6c1b2d04", Reply(204, ""))
-        assert cli("token", "revoke", "3f9a6c1b2d04").out == "token 3f9a6c1b2d04 counts no more\n"
+        assert cli("token", "revoke", "3f9a6c1b2d04").out == "token 3f9a6c1b2d04 is revoked\n"
         assert json.loads(cli("token", "revoke", "3f9a6c1b2d04", "--json").out)["revoked"] == ["3f9a6c1b2d04"]
         assert cli("token", "revoke", "other").code == 2
 

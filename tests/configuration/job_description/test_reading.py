@@ -202,7 +202,7 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
         ({"ExecutionTime": None}, "ExecutionTime: missing, expected how long the job is thought to run"),
         ({"Deadline": "tomorrow"}, "Deadline: got 'tomorrow', expected six o'clock"),
         ({"Reliability": 1, "Deadline": "2026-11-21T18:00:00Z"}, "expected a number above 0 and below 1"),
-        ({"Reliability": 0.9}, "Deadline: missing, expected a time, as Reliability is"),
+        ({"Reliability": 0.9}, "Deadline: missing, expected a time: Reliability is"),
         ({"Backup": "warm"}, "Backup: got 'warm', expected one of cold, hot, none"),
         ({"LeaseType": "cancellable"}, r"LeaseType: .* \(did you mean 'cancelable'\?\)"),
         ({"Restarts": -1}, "Restarts: got -1, expected a whole number from 0 to 100"),
@@ -210,7 +210,7 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
         ({"Argument": "run.py"}, "Argument: got 'run.py', expected a list of fewer than 100 words"),
         ({"Argument": ["a\0b"]}, r"Argument\[0\]: got .*, expected a text of at most 4096 characters"),
         ({"IndividualCPUCout": 1}, r"IndividualCPUCout: .*\(did you mean 'IndividualCPUCount'\?\)"),
-        ({"OperatingSystem": "LINUX"}, "got 'LINUX', expected nothing: this field of JSDL is not served"),
+        ({"OperatingSystem": "LINUX"}, "got 'LINUX', expected nothing: this field of JSDL is not supported"),
         ({"DataStaging": "x"}, r"DataStaging\[0\]: got 'x', expected an object with FileName, Source, Size"),
         (
             {"DataStaging": [{"FileName": "gone"}]},
@@ -268,16 +268,16 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, looking: Look
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "job:1: is no JSON: Expecting value"),
-        ('{\n"a": }', "job:2: is no JSON"),
+        ("", "job:1: is not valid JSON: Expecting value"),
+        ('{\n"a": }', "job:2: is not valid JSON"),
         ("[1]", r"job:1: got \[1\], expected an object with the fields of a job"),
-        ('{"a": 1, "a": 2}', "job: is no JSON: a is said twice"),
-        ('{"a": NaN}', "job: is no JSON: NaN is no number"),
-        ("[" * 100_000, "job: is no JSON"),
+        ('{"a": 1, "a": 2}', "job: is not valid JSON: a is given twice"),
+        ('{"a": NaN}', "job: is not valid JSON: NaN is not a number"),
+        ("[" * 100_000, "job: is not valid JSON"),
         ("[" * 2_000_000, "is larger than 1048576 bytes"),
         ("<a/>", "job:1: got <a>, expected <JobDefinition> or <JobDescription>"),
-        ("<JobDescription>\n<JobName>", "job:2: is no XML: no element found"),
-        ("<JobDescription>\n</JobName></JobDescription>", "job:2: is no XML: mismatched tag"),
+        ("<JobDescription>\n<JobName>", "job:2: is not valid XML: no element found"),
+        ("<JobDescription>\n</JobName></JobDescription>", "job:2: is not valid XML: mismatched tag"),
         ("<JobDescription><JobName>a</JobName>\n<JobName>b</JobName></JobDescription>", "job:2: JobName is"),
         ("<JobDescription><DataStaging><Size>1</Size><Size>1</Size></DataStaging></JobDescription>", "twice"),
         ("<JobDescription>hello</JobDescription>", "got hello within <JobDescription>, expected elements"),
@@ -313,14 +313,14 @@ def test_a_document_type_is_refused_before_anything_is_made_of_it(declaration: s
 
 
 def test_an_entity_that_is_not_of_xml_itself_is_none(looking: Looking) -> None:
-    with pytest.raises(InputError, match="is no XML: undefined entity"):
+    with pytest.raises(InputError, match="is not valid XML: undefined entity"):
         read("<JobDescription><JobName>&nbsp;</JobName></JobDescription>", looking)
 
 
 def test_every_name_that_is_not_served_is_none_that_is(looking: Looking) -> None:
     assert not NOT_SERVED & set(FIELDS)
     for name in NOT_SERVED:
-        with pytest.raises(InputError, match="is not served"):
+        with pytest.raises(InputError, match="is not supported"):
             read(LEAST | {name: "x"}, looking)
 
 
@@ -332,7 +332,7 @@ def test_a_file_is_read_and_its_problems_name_it(tmp_path: Path, looking: Lookin
     path.write_text(json.dumps(FIELDS), encoding="utf-8-sig")
     assert load_description(path, looking) == MEANT
     path.write_bytes(b"\xff{}")
-    with pytest.raises(InputError, match=r"job\.json: is no text in UTF-8 \(at byte 0\)"):
+    with pytest.raises(InputError, match=r"job\.json: is not text in UTF-8 \(at byte 0\)"):
         load_description(path, looking)
     with pytest.raises(InputError, match=r"gone\.xml: cannot be read: No such file"):
         load_description(tmp_path / "gone.xml", looking)

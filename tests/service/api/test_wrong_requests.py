@@ -98,7 +98,7 @@ def token(house: House) -> str:
         ({"local": "yes"}, "local", "yes", "true or false"),
         ({"local": True, "site": "das3"}, "type", "suspendable", "non-preemptable for a local request"),
         ({"local": True, "type": None}, "site", None, "the home site of a local request"),
-        ({"site": "das3"}, "site", "das3", "none: only a local request says its site"),
+        ({"site": "das3"}, "site", "das3", "none: only a local request names its site"),
         ({"site": ""}, "site", "", "to have at least 1 character"),
         ({"walltime": 60}, "walltime", 60, FIELDS),
         ({"durations_s": 60}, "durations_s", 60, f"{FIELDS} (did you mean 'duration_s'?)"),

@@ -27,7 +27,7 @@ class Notary:
     revoked: set[str] = field(default_factory=set)
 
     def heard(self, record: AgreementRecord) -> None:
-        """An answer was received that is no error."""
+        """An answer was received that is not an error."""
         self.signed |= {(record.name, side) for side in _sides(record.current)}
         if record.standing is not Standing.PROPOSED and record.current.is_signed:
             self.in_force.add(record.name)

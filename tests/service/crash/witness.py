@@ -69,7 +69,7 @@ class Witness:
     # What was answered
 
     def heard_answer(self, command: Command, answer: Any) -> None:
-        """An answer was received that is no error."""
+        """An answer was received that is not an error."""
         match command:
             case Submit():
                 row, new = answer

@@ -125,7 +125,7 @@ class TestOneJob:
         output = shop.store.output(1, 1)
         assert output is not None
         assert (output.text, output.is_whole) == ("", 0)
-        assert shop.attempts()[0].attempt.detail == "what it wrote could not be fetched: the site does not answer"
+        assert shop.attempts()[0].attempt.detail == "its output could not be fetched: the site does not answer"
 
     def test_a_second_output_changes_nothing(self, shop: Shop) -> None:
         shop.do(job())

@@ -243,7 +243,7 @@ class TestStore:
         finding = only(gateway._shrunk(made, held))
         assert finding.severity is WARNING
         assert f"{site.slots + 2} VMs are held at {site.name}, which has {site.slots} slots" in finding.text
-        assert "preemptable guests give way" in finding.cure
+        assert "preemptable guests are preempted" in finding.cure
         assert gateway._shrunk(made, Contents({}, 7, frozenset(), {site.name: site.slots})) == []
 
     def test_with_a_domain_of_a_site_that_never_came(self, made: Subject) -> None:

@@ -391,7 +391,7 @@ def _time_axis(most_s: float) -> Spec:
     """Return scale and axis for waits: fine where they are short, and named in readable units."""
     ticks = [tick for tick in _TICKS_S if tick <= max(most_s, _TICKS_S[1])]
     named = zip(_TICKS_S, _TICK_NAMES, strict=True)
-    names = " : ".join(f"datum.value == {tick} ? '{told}'" for tick, told in named) + " : ''"
+    names = " : ".join(f"datum.value == {tick} ? '{label}'" for tick, label in named) + " : ''"
     return {
         "scale": {"type": "symlog", "constant": 30, "domain": [0, max(most_s, ticks[-1])], "nice": False},
         "axis": {"values": ticks, "labelExpr": names, "labelFlush": True, "labelOverlap": True},

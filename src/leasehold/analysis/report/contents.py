@@ -46,7 +46,7 @@ def _whole(totals: Totals, key: str) -> int:
 def headline(run: Run, totals: Totals) -> str:
     """Answer the central question in one line: did the locals notice?"""
     if not run.height("baseline"):
-        return "No guests were here."
+        return "There were no guests."
     delayed = _whole(totals, "locals_delayed")
     if not delayed:
         return "No local job was delayed."
@@ -62,16 +62,16 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
         paragraphs += [
             Paragraph("What did the guests get?", _guests(origins["external"])),
             Paragraph("How much idle time was lent?", _lent(totals)),
-            Paragraph("Who had to give way, and why?", _gave_way(run, totals)),
+            Paragraph("Which guests were preempted, and why?", _gave_way(run, totals)),
         ]
     if coallocations := coallocation_totals(run):
-        paragraphs.append(Paragraph("Did co-allocations get their room?", _together(coallocations)))
+        paragraphs.append(Paragraph("Did co-allocations get their resources?", _together(coallocations)))
     if happened := _events(run, totals, origins):
-        paragraphs.append(Paragraph("What failed, and what was called off?", happened))
+        paragraphs.append(Paragraph("What failed, and what was cancelled?", happened))
     if held_by_agreements(run):
-        paragraphs.append(Paragraph("Whom did agreements hold back?", _held_by_agreements(run)))
+        paragraphs.append(Paragraph("Which guests did agreements limit?", _held_by_agreements(run)))
     if _n(totals, "refused"):
-        paragraphs.append(Paragraph("Who was refused?", _refused(run, totals)))
+        paragraphs.append(Paragraph("Which requests were refused?", _refused(run, totals)))
     return paragraphs
 
 
@@ -95,7 +95,7 @@ def _noticed(started: str, totals: Totals) -> str:
     return (
         f"{count(delayed, 'local job')} of {started} started later than without guests, by {largest} at most "
         f"and {mean} on average over all; {number(earlier)} started earlier. Non-preemptable guests cannot "
-        "be made to give way, so they may delay locals."
+        "be preempted, so they may delay locals."
     )
 
 
@@ -144,7 +144,7 @@ def _lent(totals: Totals) -> str:
 def _gave_way(run: Run, totals: Totals) -> str:
     times = _whole(totals, "preemptions")
     if not times:
-        return "Nobody: no lease was preempted."
+        return "None: no lease was preempted."
     parties = by_party(run).filter(pl.col("party").is_in(list(GUESTS)) & (pl.col("preemptions") > 0))
     kinds = listed([f"{number(row['preemptions'])} {row['party'].capitalize()}" for row in parties.to_dicts()])
     rules = listed([f"“{name}”" for name in run.sites["victims"].unique(maintain_order=True)])
@@ -152,7 +152,7 @@ def _gave_way(run: Run, totals: Totals) -> str:
     vms, leases = _whole(totals, "vms_preempted"), _whole(totals, "leases_preempted")
     return (
         f"{count(times, 'time')} a guest lease gave its VMs to a local job ({kinds}), {count(vms, 'VM')} in "
-        f"all; {count(leases, 'lease')} met it at least once. Victims were chosen by the policy {rules}. "
+        f"all; leases preempted at least once: {number(leases)}. Victims were chosen by the policy {rules}. "
         f"Saving, restoring and moving cost {number(totals['overhead_vm_h'])} VM-hours, {lost} of the "
         "guests' computation time."
     )
@@ -179,6 +179,10 @@ _EVENTS = {
     "lift-penalty": ("lifted penalty", "lifted penalties"),
     "late-start": ("late start",),
     "failed-start": ("failed start",),
+    "native-order": (
+        "job that a cluster's own scheduler started first",
+        "jobs that clusters' own schedulers started first",
+    ),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }
@@ -188,10 +192,10 @@ _EVENTS = {
 def _events(run: Run, totals: Totals, origins: Mapping[str, Totals]) -> str:
     """Tell what happened besides jobs, and which leases ended by it; empty for a run without any of it."""
     counts: Mapping[str, int] = run.manifest.get("events", {})
-    told = listed([count(counts[kind], *names) for kind, names in _EVENTS.items() if counts.get(kind)])
+    events = listed([count(counts[kind], *names) for kind, names in _EVENTS.items() if counts.get(kind)])
     lost = _ended(totals, origins, "machines_lost", ("lost its machines", "lost their machines"))
     cancelled = _ended(totals, origins, "cancelled", ("was cancelled", "were cancelled"))
-    return " ".join(filter(None, [f"{told}." if told else "", lost, cancelled]))
+    return " ".join(filter(None, [f"{events}." if events else "", lost, cancelled]))
 
 
 def _ended(totals: Totals, origins: Mapping[str, Totals], key: str, how: tuple[str, str]) -> str:

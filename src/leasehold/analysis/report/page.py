@@ -170,7 +170,7 @@ def _tiles(run: Run, numbers: Totals) -> list[Tile]:
     return [
         Tile(number(delayed), "local jobs delayed", "compared with the same log without guests"),
         Tile(percent(numbers["idle_lent_pct"]), "of the idle time lent", "VM-time that local jobs left idle"),
-        Tile(percent(served), "of the guests served", "leases that got all the time they asked for"),
+        Tile(percent(served), "of the guests served", "leases that got all the time they requested"),
         Tile(number(numbers["vms_preempted"]), "VMs preempted", "taken back for local jobs, each time counted"),
     ]
 
@@ -209,7 +209,7 @@ def _of_window(run: Run, window: GanttWindow) -> str:
         return "The whole run at this cluster."
     shown = duration((window.to_ms - window.from_ms) / _MS_PER_S)
     return (
-        f"The {shown} in which most VMs had to be given up, at a cluster that took many back; "
+        f"The {shown} with the most VMs preempted, at a cluster that preempted many; "
         f"a drawing of all {duration(run.span_ms / _MS_PER_S)} would not be readable."
     )
 
@@ -220,5 +220,5 @@ def _waiting(run: Run) -> ReportFigure:
 
 
 def _preemption(run: Run) -> ReportFigure:
-    caption = "VMs that local jobs took back, by the type of the guest that gave way."
-    return _figure(preemption_chart(run, PAGE_STYLE, height=240), "Who had to give way", caption, width=560)
+    caption = "VMs that local jobs took back, by lease type of the preempted guest."
+    return _figure(preemption_chart(run, PAGE_STYLE, height=240), "Preempted guests", caption, width=560)

@@ -1,7 +1,7 @@
 """How all charts look, one colour for each party everywhere; and from a chart to SVG, PNG or JSON.
 
 Without a network and without a browser. A chart is a Vega-Lite specification, as plain data. What draws it holds a
-JavaScript engine, which never gives back its memory: pages are drawn in a process of their own (`stills.py`), and
+JavaScript engine, which never frees its memory: pages are drawn in a process of their own (`stills.py`), and
 the script that makes them live, the same for all pages, is kept in the user's cache.
 """
 

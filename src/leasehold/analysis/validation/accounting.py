@@ -109,7 +109,7 @@ ACCOUNTING = (
     ValidationRule("lease-twice", "Every lease has exactly one row.", lease_twice),
     ValidationRule(
         "job-unaccounted",
-        "Every job that came is a lease; skipped lines of a log are no jobs.",
+        "Every job that came is a lease; skipped lines of a log are not jobs.",
         job_unaccounted,
     ),
     ValidationRule("state-miscounted", "The manifest counts the states as the leases have them.", state_miscounted),

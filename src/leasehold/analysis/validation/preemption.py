@@ -54,7 +54,7 @@ def beneficiary_absent(evidence: Evidence) -> pl.DataFrame:
     keys = ["beneficiary", "site", "time_ms"]
     wrong = evidence.preemptions.join(starts.unique(), on=keys, how="anti", nulls_equal=True)
     sentence = pl.format(
-        "it gave way to lease {}, which is no local job or promised guest that starts then at {}",
+        "it gave way to lease {}, which is neither a local job nor a promised guest that starts then at {}",
         pl.col("beneficiary").cast(pl.String).fill_null("none"),
         pl.col("site").fill_null("no site"),
     )

@@ -15,7 +15,7 @@ from leasehold.cli.live import times
 from leasehold.cli.live.leases import read_memory_mib
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
-from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment, show_times
+from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
 from leasehold.cli.options import JobOptions
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import (
@@ -84,8 +84,8 @@ JOBS = pick(
 def standing(job: Job) -> str:
     """Say in one sentence how a job stands, and why."""
     again = "" if job.next_try_at is None else f"; next try by {show_moment(job.next_try_at)}"
-    stands = "has failed" if job.state == "failed" else f"is {job.state}"
-    return f"job {job.id} {stands}{_at(job)}: it {job.explanation} ({job.reason}){again}"
+    state = "has failed" if job.state == "failed" else f"is {job.state}"
+    return f"job {job.id} {state}{_at(job)}: it {job.explanation} ({job.reason}){again}"
 
 
 def _at(job: Job) -> str:
@@ -118,7 +118,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
     yield "type", job.type
     yield "backup", job.backup if job.backup != "none" else ""
     yield "reliability", _achieved_reliability(job)
-    yield "restarts", f"begun anew {show_times(job.restarts_used)}, at most {show_times(job.restarts)}"
+    yield "restarts", f"{job.restarts_used} of at most {job.restarts}"
     yield "exit status", "" if job.exit_status is None else str(job.exit_status)
 
 
@@ -146,8 +146,8 @@ def needed(needs: JobNeeds) -> str:
 def _achieved_reliability(job: Job) -> str:
     if job.reliability is None:
         return ""
-    plan = "" if job.surest is None else f"; by the present plan {job.surest:.6g}"
-    return f"{job.reliability:g} is asked{plan}"
+    plan = "" if job.surest is None else f"; planned {job.surest:.6g}"
+    return f"{job.reliability:g} required{plan}"
 
 
 def tried(attempt: Attempt) -> str:
@@ -159,7 +159,7 @@ def tried(attempt: Attempt) -> str:
     return f"{what} {', '.join(attempt.nodes)}{image}{role}{lease}: {_became(attempt)}"
 
 
-_STANDS = {"queued": "waits in the queue of its site", "suspended": "suspended"}
+_STATES = {"queued": "waits in the queue of its site", "suspended": "suspended"}
 
 
 def _became(attempt: Attempt) -> str:
@@ -178,7 +178,7 @@ def _became(attempt: Attempt) -> str:
             return f"failed{when}: {why or 'no fault was reported'}{detail}"
         case "fenced":
             return f"no longer counts{when}: {why}{detail}" if why else f"sent back to the queue{when}{detail}"
-    return _STANDS.get(attempt.state, attempt.state)
+    return _STATES.get(attempt.state, attempt.state)
 
 
 # Its end
@@ -224,9 +224,9 @@ def show_result(result: JobResult) -> None:
     if result.output:
         answer(result.output.removesuffix("\n"), as_it_is=not sys.stdout.isatty())
     if not result.is_kept:
-        talk("leasehold: what it wrote is not kept any more: it was too old, or there was too much")
+        talk("leasehold: its output is no longer kept: it was too old or too large")
     elif not result.is_whole:
-        talk("leasehold: this is only a part of what it wrote; the rest was not kept")
+        talk("leasehold: this is only part of its output; the rest was not kept")
     if result.exit_status != 0:
         status = "no exit status" if result.exit_status is None else f"exit status {result.exit_status}"
         talk(f"leasehold: job {result.job} ended with {status}")
@@ -277,14 +277,14 @@ def _nodes(group: NodeGroup) -> list[str]:
 
 
 def _answers(group: NodeGroup) -> tuple[str, str]:
-    as_node, as_host = _says(group.as_node), _says(group.as_host)
+    as_node, as_host = _answer_of(group.as_node), _answer_of(group.as_host)
     if not group.problem:
         return as_node or "-", as_host or "-"
     down = f"down: {group.problem}"
     return f"{down}; else {as_node}" if as_node else down, f"else {as_host}" if as_host else "-"
 
 
-def _says(verdict: NodeVerdict | None) -> str:
+def _answer_of(verdict: NodeVerdict | None) -> str:
     if verdict is None:
         return ""
     missing = f" ({verdict.what})" if verdict.what else ""
@@ -405,7 +405,7 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
         restarts=_whole("--restarts", options.restarts, base.restarts, 0, MOST_RESTARTS),
     )
     if changed.reliability is not None and changed.deadline_ms is None:
-        raise InvalidField("--deadline", None, "a time, as --reliability is that of being done by then")
+        raise InvalidField("--deadline", None, "a time: --reliability is the probability of ending by then")
     return changed
 
 

@@ -101,16 +101,16 @@ ADVICE: dict[str, str] = {
     Reason.WIDER_THAN_DOMAIN: "Ask for fewer VMs, or leave --domain out.",
     Reason.DEADLINE_TOO_TIGHT: "Ask for less time, or for a later --deadline.",
     Reason.NO_ROOM_AT_READY_TIME: "A later --ready may do; a suspendable or cancelable lease may wait.",
-    Reason.NON_PREEMPTABLE_NOT_ALLOWED: "A suspendable or migratable lease needs no such word of the owner.",
+    Reason.NON_PREEMPTABLE_NOT_ALLOWED: "A suspendable or migratable lease needs no such permission.",
     Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE: "Ask for fewer VMs, or for a migratable lease.",
-    Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED: "A migratable lease may give way without being lost.",
+    Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED: "A migratable lease can be preempted without losing its work.",
     Reason.NON_PREEMPTABLE_TOO_LONG: "Ask for less time, or for a migratable lease.",
     **dict.fromkeys(
         (Reason.NO_AGREEMENT, Reason.PREEMPTABLE_ONLY, Reason.NOT_A_MEMBER, Reason.AGREEMENT_REVOKED),
         "An agreement would let it in (`leasehold agreement propose`), or without_agreement in [sharing].",
     ),
-    Reason.LOCAL_QUEUE_CLOSED: "Try again when the site has room: `leasehold site list` shows it.",
-    Reason.NO_CAPABLE_SITE: "A cancelable lease needs none of it; see `leasehold site capabilities`.",
+    Reason.LOCAL_QUEUE_CLOSED: "Try again when the site has free VMs: `leasehold site list` shows it.",
+    Reason.NO_CAPABLE_SITE: "A cancelable lease needs none of these capabilities; see `leasehold site capabilities`.",
     Reason.POLICY_REFUSED: "`leasehold lease logs` names the policy.",
 }
 """What to do about a refusal, by its reason."""
@@ -120,7 +120,7 @@ def standing(lease: Lease) -> str:
     """Say in one sentence how a lease stands, and why."""
     why = f": it {lease.explanation} ({lease.reason})" if lease.explanation else ""
     start = lease.planned_start_at
-    promise = "" if start is None else f"; it is to start by {show_moment(start)}, or sooner if room comes free"
+    promise = "" if start is None else f"; it starts by {show_moment(start)}, or sooner if resources become free"
     return f"{_place(lease)}{why}{promise}"
 
 
@@ -202,11 +202,11 @@ def history(entries: Iterable[JournalEntry]) -> Iterator[str]:
     alike: list[JournalEntry] = []
     for entry in entries:
         if alike and not _repeats(entry, alike[0]):
-            yield _told_once(alike)
+            yield _repeated_line(alike)
             alike = []
         alike.append(entry)
     if alike:
-        yield _told_once(alike)
+        yield _repeated_line(alike)
 
 
 def _repeats(entry: JournalEntry, first: JournalEntry) -> bool:
@@ -220,7 +220,7 @@ def _repeats(entry: JournalEntry, first: JournalEntry) -> bool:
     return same and entry.site in {first.site, ""}
 
 
-def _told_once(alike: Sequence[JournalEntry]) -> str:
+def _repeated_line(alike: Sequence[JournalEntry]) -> str:
     """Say what happened, and how often; that a lease ended follows from a decision, and is not counted."""
     first = alike[0]
     times = sum((entry.what, entry.site) == (first.what, first.site) for entry in alike)
@@ -380,7 +380,7 @@ def _explained(explanation: LeaseExplanation, duration_s: float, at: datetime) -
         yield f"  it would end {end}, unless it is preempted or extended"
     if explanation.preempted_leases:
         some = "1 lease" if explanation.preempted_leases == 1 else f"{explanation.preempted_leases} leases"
-        yield f"  {some} with {explanation.preempted_vms} VMs would give way to it"
+        yield f"  {some} with {explanation.preempted_vms} VMs would be preempted for it"
     yield from could_run("open to it", explanation.sites, explanation.blocked)
     yield from scores(explanation.domains)
 
@@ -390,8 +390,8 @@ def _verdict(explanation: LeaseExplanation, at: datetime) -> str:
     there = explanation.elsewhere
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
-        whom = f"the peer {there.name}" if there.peer else there.name
-        return f"would be offered to {whom}, which decides by itself; {free} free when it was last heard of"
+        owner = f"the peer {there.name}" if there.peer else there.name
+        return f"would be offered to {owner}, which decides for itself; {free} free at its last report"
     if explanation.state is LeaseState.REFUSED:
         return f"would be refused: it {why}"
     if explanation.state is LeaseState.HELD:
@@ -421,7 +421,7 @@ def scores(domains: Iterable[DomainOffer]) -> Iterator[str]:
 
 
 REDRAW_S = 1.0
-"""A list on the screen is drawn anew this often, for its clocks, and looked up no more often than that."""
+"""A list on the screen is redrawn this often, for its clocks, and looked up no more often than that."""
 
 Paint = Callable[[Sequence[Lease]], None]
 
@@ -469,7 +469,7 @@ def _change(lease_id: int, entry: JournalEntry) -> Change:
 
 
 async def keep_painting(which: LeaseFilter, paint: Paint) -> None:
-    """Paint the leases that are asked for, anew whenever something changes; goes on for ever.
+    """Show the requested leases, again at each change; does not end.
 
     Raises whatever asking raises.
     """

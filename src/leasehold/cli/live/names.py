@@ -51,10 +51,10 @@ class States:
 
 LEASE_STATES = States(
     {
-        "submitted": ("SB", "just taken in"),
-        "held": ("HD", "waits at the gateway, for a site"),
-        "waiting": ("PD", "pending: waits at a site, for room"),
-        "starting": ("CF", "configuring: its machines were told to start, and were not seen yet"),
+        "submitted": ("SB", "accepted, not yet routed"),
+        "held": ("HD", "waits at the gateway for a site"),
+        "waiting": ("PD", "pending: waits at a site for free VMs"),
+        "starting": ("CF", "configuring: its machines are starting"),
         "running": ("R", "has its machines"),
         "suspending": ("SG", "its memory is being saved"),
         "suspended": ("S", "its memory is saved, and it waits to go on"),
@@ -62,23 +62,23 @@ LEASE_STATES = States(
         "migrating": ("MG", "is moving to another site"),
         "completed": ("CD", "ran to its end"),
         "killed": ("TO", "timed out: was ended at its requested time"),
-        "terminated": ("PR", "preempted: was ended to make room"),
+        "terminated": ("PR", "preempted: was ended for another request"),
         "failed": ("F", "lost its machines, or its deadline, or its machines never started"),
-        "refused": ("RF", "was never taken on"),
-        "cancelled": ("CA", "was taken back"),
+        "refused": ("RF", "was not accepted"),
+        "cancelled": ("CA", "was cancelled by its user"),
     }
 )
 JOB_STATES = States(
     {
         "waiting": ("PD", "pending: waits for nodes, for its next try, or in the queue of its site"),
         "building": ("BD", "an image with its software is being built"),
-        "starting": ("CF", "configuring: machines were given to it, and its command does not run yet"),
+        "starting": ("CF", "configuring: it has machines, and its command does not run yet"),
         "running": ("R", "its command runs"),
-        "suspended": ("S", "its command ran, and gave its machines up for a while"),
+        "suspended": ("S", "its command is suspended"),
         "completed": ("CD", "ran to its end"),
-        "failed": ("F", "ended with an error, or met too many faults"),
+        "failed": ("F", "ended with an error, or after too many faults"),
         "refused": ("RF", "can run nowhere, or not in time"),
-        "cancelled": ("CA", "was taken back"),
+        "cancelled": ("CA", "was cancelled by its user"),
     }
 )
 

@@ -151,7 +151,7 @@ def print_table(
 
 
 def answer_line(text: str) -> None:
-    """Print one line at once; ends the command where nobody reads any more (``| head``)."""
+    """Print one line at once; ends the command when the pipe is closed (``| head``)."""
     try:
         typer.echo(legible(text))
         sys.stdout.flush()

@@ -103,7 +103,7 @@ DEFAULT_RESTARTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """One job, as somebody asks for it.
+    """One job, as it is requested.
 
     ``needs``        what each of its nodes must have; its inputs are those of the whole job
     ``deadline_ms``  by when it has to be done, Unix ms
@@ -138,8 +138,8 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "type": description.lease_type.label,
         "restarts": description.restarts,
     }
-    said = {"name": description.name, "group": description.group, "reliability": description.reliability}
-    return body | {key: value for key, value in said.items() if value}
+    optional = {"name": description.name, "group": description.group, "reliability": description.reliability}
+    return body | {key: value for key, value in optional.items() if value}
 
 
 def _seconds(ms: int) -> int | float:
@@ -165,7 +165,7 @@ NOT_SERVED = frozenset(
         "TotalPhysicalMemory", "TotalVirtualMemory", "WallTimeLimit", "WorkingDirectory",
     }
 )  # fmt: skip
-"""Names of JSDL that mean something which Leasehold does not do: silently leaving them out would be a lie."""
+"""Names of JSDL that mean something which Leasehold does not do: leaving them out silently would change the job."""
 
 _NOTES = ("Description", "JobAnnotation")
 """Names of JSDL that say something to people, and nothing about how to run the job."""
@@ -207,7 +207,7 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
     )
     _refuse_the_rest(keys)
     if description.reliability is not None and description.deadline_ms is None:
-        expected = "a time, as Reliability is that of being done by then"
+        expected = "a time: Reliability is the probability of ending by then"
         raise InvalidField("Deadline", None, expected)
     return description
 
@@ -222,7 +222,7 @@ def _note(keys: Keys, key: str) -> None:
 def _refuse_the_rest(keys: Keys) -> None:
     for key in keys.left():
         if key in NOT_SERVED:
-            raise InvalidField(keys.where(key), keys.take(key), "nothing: this field of JSDL is not served")
+            raise InvalidField(keys.where(key), keys.take(key), "nothing: this field of JSDL is not supported")
     keys.done()
 
 

@@ -47,9 +47,9 @@ def read_json(text: str, name: str) -> JobDocument:
     try:
         values = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise InputError(name, error.lineno, f"is no JSON: {error.msg}") from None
+        raise InputError(name, error.lineno, f"is not valid JSON: {error.msg}") from None
     except (RecursionError, ValueError) as error:
-        raise InputError(name, None, f"is no JSON: {error}") from None
+        raise InputError(name, None, f"is not valid JSON: {error}") from None
     lines = dict(_json_lines(text))
     if not isinstance(values, dict):
         raise InputError(name, 1, f"got {values!r:.80}, expected an object with the fields of a job")
@@ -57,17 +57,17 @@ def read_json(text: str, name: str) -> JobDocument:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a field that is said twice: which one would be meant?"""
+    """Refuse a field that is given twice: it is ambiguous."""
     values = dict(pairs)
     if len(values) < len(pairs):
         seen = [key for key, _ in pairs]
         twice = next(key for key in seen if seen.count(key) > 1)
-        raise ValueError(f"{twice} is said twice")
+        raise ValueError(f"{twice} is given twice")
     return values
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, int]]:
@@ -144,12 +144,12 @@ class _Element:
 
 
 def read_xml(text: str, name: str) -> JobDocument:
-    """Read XML; raises InputError with the ``name`` of the text, and its line, where it is no description."""
+    """Read XML; raises InputError with the ``name`` of the text, and its line, where it is not a description."""
     tree = _Tree(name)
     try:
         tree.parser.Parse(text, True)  # noqa: FBT003 - as expat wants it
     except expat.ExpatError as error:
-        raise InputError(name, error.lineno, f"is no XML: {expat.ErrorString(error.code)}") from None
+        raise InputError(name, error.lineno, f"is not valid XML: {expat.ErrorString(error.code)}") from None
     return _Gathering(name).document(tree.root)
 
 
@@ -225,7 +225,7 @@ class _Gathering:
             entries = self._values.setdefault(name, [])
             entries.append(self._value(element, f"{name}[{len(entries)}]"))
         elif name in self._values:
-            raise InputError(self._name, element.line, f"{name} is said twice")
+            raise InputError(self._name, element.line, f"{name} is given twice")
         else:
             self._values[name] = self._value(element, name)
 
@@ -237,7 +237,7 @@ class _Gathering:
         table: dict[str, Any] = {}
         for child in element.children:
             if child.name in table:
-                raise InputError(self._name, child.line, f"{place}.{child.name} is said twice")
+                raise InputError(self._name, child.line, f"{place}.{child.name} is given twice")
             table[child.name] = self._value(child, f"{place}.{child.name}")
         return table
 
@@ -291,7 +291,7 @@ def _text_of(path: Path) -> str:
     except OSError as error:
         raise InputError(path, None, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise InputError(path, None, f"is no text in UTF-8 (at byte {error.start})") from None
+        raise InputError(path, None, f"is not text in UTF-8 (at byte {error.start})") from None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -309,7 +309,7 @@ _NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010
 def fields_of(description: JobDescription) -> dict[str, Any]:
     """Give the fields of a description, without those that say what is usual anyway."""
     needs = description.needs
-    said = {
+    fields = {
         "JobName": description.name,
         "JobProject": description.group,
         "Executable": description.command[0],
@@ -327,7 +327,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "Backup": description.backup.value,
         "LeaseType": description.lease_type.label,
     }
-    return {name: value for name, value in said.items() if value not in ("", [])} | {"Restarts": description.restarts}
+    return {name: value for name, value in fields.items() if value not in ("", [])} | {"Restarts": description.restarts}
 
 
 def to_json(description: JobDescription) -> str:

@@ -76,7 +76,7 @@ class ComponentLeases:
 
 
 class ComponentClaims:
-    """Takes and gives back; ``freed`` names the sites that got room back since it was last emptied."""
+    """Claims and releases; ``freed`` names the sites that got room back since it was last emptied."""
 
     def __init__(
         self,

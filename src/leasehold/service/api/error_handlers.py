@@ -140,8 +140,8 @@ def _known_fields(request: Request) -> list[str]:
     """The fields that the body or the query of a route may have."""
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
-    asked = [route.body_field] if route.body_field else route.dependant.query_params
-    models = [field.field_info.annotation for field in asked]
+    fields = [route.body_field] if route.body_field else route.dependant.query_params
+    models = [field.field_info.annotation for field in fields]
     return [
         name
         for model in models

@@ -98,7 +98,7 @@ _NUMBER = re.compile(r"-?(\d{1,12}([.,]\d{0,12})?|[.,]\d{1,12})", re.ASCII)
 
 
 def _of_form(content: bytes) -> dict[str, Any]:
-    """Give the fields as JSON has them. What is left empty is left out, and what is no number stays as it was typed."""
+    """Give the fields as JSON has them, without empty ones; what cannot be read as a number stays text."""
     try:
         fields = parse_qs(content.decode(), keep_blank_values=True, errors="strict")
     except ValueError:

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 TITLE = "Leasehold"
 DESCRIPTION = """\
-Ask for machines of a federation of sites, and follow what becomes of them.
+Request machines from a federation of sites, and follow their state.
 
 - **Times** are ISO-8601 in UTC with milliseconds; durations are seconds with at most three decimals.
 - **Errors** are returned as `application/problem+json` (RFC 9457), in one line; an error of a field gives its
@@ -24,13 +24,13 @@ Ask for machines of a federation of sites, and follow what becomes of them.
 """
 TAGS = [
     {"name": "leases", "description": "Machines for some time, under one of four types."},
-    {"name": "jobs", "description": "Commands that say what they need, and where there is what they need."},
+    {"name": "jobs", "description": "Commands with requirements, run where these are met."},
     {"name": "sites", "description": "The clusters of the federation."},
     {"name": "changes", "description": "A live stream of events."},
     {"name": "tokens", "description": "Credentials of callers."},
     {"name": "peers", "description": "Gateways with which requests are exchanged."},
     {"name": "agreements", "description": "What providers lend to consumers, how much of it, and on which terms."},
-    {"name": "usage", "description": "What was used, by whom, and of what."},
+    {"name": "usage", "description": "Usage by consumer, site and agreement."},
     {"name": "messages", "description": "Between a gateway and the sites that decide for themselves."},
     {"name": "health", "description": "Probes and metrics for monitoring."},
 ]

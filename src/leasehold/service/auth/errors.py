@@ -52,16 +52,16 @@ class Unauthenticated(LeaseholdError):
 class Forbidden(LeaseholdError):
     """An authenticated caller lacks a permission.
 
-    ``who``     the consumer and its roles
+    ``caller``     the consumer and its roles
     ``act``     the permission that was needed, such as ``lease.cancel``
     ``needed``  the roles or scopes that would grant it
     """
 
-    def __init__(self, who: str, act: str, needed: str) -> None:
-        self.who = who
+    def __init__(self, caller: str, act: str, needed: str) -> None:
+        self.who = caller
         self.act = act
         self.needed = needed
-        super().__init__(f"{who} lacks {act} here, which takes {needed}")
+        super().__init__(f"{caller} lacks {act} here, which takes {needed}")
 
     @property
     def challenge(self) -> str:

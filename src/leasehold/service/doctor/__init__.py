@@ -54,7 +54,7 @@ Check = Callable[[], list[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CheckResult:
     """A finding, and the part and the check that it is from."""
 
     part: str
@@ -62,7 +62,7 @@ class Told:
     finding: Finding
 
 
-def examine(part: str, checks: Mapping[str, Check]) -> Iterator[Told]:
+def examine(part: str, checks: Mapping[str, Check]) -> Iterator[CheckResult]:
     """Run checks, one after the other; one that fails itself keeps no other from being run."""
     for name, check in checks.items():
         try:
@@ -70,4 +70,4 @@ def examine(part: str, checks: Mapping[str, Check]) -> Iterator[Told]:
         except Exception as error:  # noqa: BLE001 - whatever it stumbled over, the others are wanted
             text = f"this check failed: {type(error).__name__}: {error}"
             findings = [problem(text, "this is a defect of Leasehold: please report it")]
-        yield from (Told(part, name, finding) for finding in findings)
+        yield from (CheckResult(part, name, finding) for finding in findings)

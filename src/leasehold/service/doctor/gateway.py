@@ -84,7 +84,7 @@ def check_data_folder(subject: Subject) -> list[Finding]:
     if not folder.is_dir():
         return [problem(f"{folder} is not a folder", "name another one with --data or LEASEHOLD_DATA")]
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return [problem(f"{folder} is not writable by this user", f"chown it: ls -ld {folder} says whose it is")]
+        return [problem(f"{folder} is not writable by this user", f"chown it: ls -ld {folder} shows its owner")]
     if is_open_to_others(folder):
         return [warning(f"others can enter {folder}, which holds the store", f"chmod 700 {folder}")]
     return [ok(f"only this user can enter {folder}")]
@@ -187,7 +187,7 @@ def _taken(subject: Subject, where: str, error: InputError) -> Finding:
     file = subject.data.address_file
     ours = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if ours.endswith(f":{subject.config.service.port}"):
-        return ok(f"{where} is in use, and {ours} is where this gateway says that it listens")
+        return ok(f"{where} is in use, and {ours} is the address at which this gateway listens")
     return problem(f"{where} is in use by another process", "name another port with --port, or in [service]")
 
 
@@ -304,8 +304,8 @@ def _strangers(subject: Subject, remotes: frozenset[str] = frozenset()) -> list[
 def _shrunk(subject: Subject, contents: Contents) -> list[Finding]:
     """Say which sites have fewer slots than leases hold VMs, and what comes of it."""
     cure = (
-        "nothing if that is intended: preemptable guests give way until the rest fits, what cannot give way "
-        "stays until its end, and nothing new starts meanwhile"
+        "nothing if that is intended: preemptable guests are preempted until the rest fits, other leases run "
+        "to their end, and nothing new starts meanwhile"
     )
     return [
         warning(f"{held_vms} VMs are held at {site.name}, which has {site.slots} slots", cure)

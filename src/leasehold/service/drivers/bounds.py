@@ -17,34 +17,34 @@ MOST_DETAIL = 2_000
 _NUMBER = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
-def whole_in(said: object, least: int, most: int) -> int | None:
+def whole_in(value: object, least: int, most: int) -> int | None:
     """Read a whole number, or a text that is one; None where it is none from ``least`` to ``most``."""
-    if isinstance(said, str):
-        text = said.strip()[:21]
-        said = int(text) if _NUMBER.fullmatch(text) else None
-    if not isinstance(said, int) or isinstance(said, bool):
+    if isinstance(value, str):
+        text = value.strip()[:21]
+        value = int(text) if _NUMBER.fullmatch(text) else None
+    if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return said if least <= said <= most else None
+    return value if least <= value <= most else None
 
 
-def exit_status_in(said: object) -> int | None:
+def exit_status_in(value: object) -> int | None:
     """Read what a command ended with; None where nothing can have."""
-    return whole_in(said, 0, MOST_EXIT_STATUS)
+    return whole_in(value, 0, MOST_EXIT_STATUS)
 
 
-def time_ms_in(said: object) -> int | None:
+def time_ms_in(value: object) -> int | None:
     """Read a time in Unix milliseconds; None where it is none."""
-    return whole_in(said, 0, LATEST_MS)
+    return whole_in(value, 0, LATEST_MS)
 
 
-def storable(said: str) -> str:
+def storable(value: str) -> str:
     """Replace what no store can keep: NULs, and halves of characters."""
-    return said.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def one_line(said: str, most: int = MOST_DETAIL) -> str:
+def one_line(value: str, most: int = MOST_DETAIL) -> str:
     """Make one line of a text, of so many characters at most, without invisible characters."""
-    cut = said[: 4 * most]
+    cut = value[: 4 * most]
     plain = "".join(letter if letter.isprintable() else " " for letter in cut)  # not so are bidi marks
     line = " ".join(plain.split())
-    return line if len(line) <= most and len(said) <= 4 * most else f"{line[: most - 1]}…"
+    return line if len(line) <= most and len(value) <= 4 * most else f"{line[: most - 1]}…"

@@ -32,7 +32,7 @@ from leasehold.service.store.rows import OUTPUTS, CommandEnd, LeaseMetadata, Ord
 
 FAULTS = {fault.value: fault for fault in Fault}
 ORDER_REFUSED = "its machines could not be started: {}"
-NOT_FETCHED = "what it wrote could not be fetched: {}"
+NOT_FETCHED = "its output could not be fetched: {}"
 _SENT_BACK = frozenset({Reason.NO_SITE_AVAILABLE, Reason.SITE_DRAINED, Reason.SITE_UNREACHABLE})
 
 
@@ -90,30 +90,30 @@ def request_of(
     It takes ``wall_ms`` by the clock: its duration is given at the reference speed, since leases are shorter on
     faster sites and jobs are not.
     """
-    asked = record.request
+    request = record.request
     return check_request(
         Request(
             id=lease_id,
-            lease_type=asked.lease_type,
+            lease_type=request.lease_type,
             vms=len(attempt.nodes),
             duration_ms=-(-wall_ms * speeds.site // speeds.reference),
             submit_ms=now_ms,
             ready_ms=now_ms,
-            consumer=asked.consumer,
-            memory_mib=max(1, asked.job.needs.amounts.memory_mib + _of_its_system_mib(attempt)),
-            group=asked.group,
+            consumer=request.consumer,
+            memory_mib=max(1, request.job.needs.amounts.memory_mib + _of_its_system_mib(attempt)),
+            group=request.group,
             domain=attempt.site,
-            is_foreign=asked.is_foreign,
+            is_foreign=request.is_foreign,
         )
     )
 
 
 def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     """Return the metadata of an attempt's lease: its machines and its command."""
-    asked = record.request
+    request = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
-    constraints = PlacementConstraints(nodes, attempt.image, asked.job.needs.amounts.cores)
-    return LeaseMetadata(asked.name, asked.command, job_id=record.id, constraints=constraints)
+    constraints = PlacementConstraints(nodes, attempt.image, request.job.needs.amounts.cores)
+    return LeaseMetadata(request.name, request.command, job_id=record.id, constraints=constraints)
 
 
 def _of_its_system_mib(attempt: Attempt) -> int:

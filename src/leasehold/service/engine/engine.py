@@ -404,7 +404,7 @@ class Engine:
             self._load()
         if len(self.gateway.leases) > MAX_EXPLAINED:
             many = f"{len(self.gateway.leases)} leases are open"
-            raise Unavailable(f"{many}: what would become of a request is said up to {MAX_EXPLAINED}")
+            raise Unavailable(f"{many}: requests are explained up to {MAX_EXPLAINED}")
         with collecting_no_garbage():
             yield
 

@@ -203,8 +203,8 @@ class CommandHandler:
             case NativeJobsSeen():
                 return self._native_jobs_seen(command, now_ms)
             case MessageBatch():
-                news_of_leases, asked = self._remote_sites.receive(command, now_ms)
-                return Handled(news=news_of_leases, requests=asked)
+                news_of_leases, follow_ups = self._remote_sites.receive(command, now_ms)
+                return Handled(news=news_of_leases, requests=follow_ups)
             case Drain():
                 return Handled(requests=self._sites.drain(command, now_ms))
             case Undrain():

@@ -109,26 +109,26 @@ class LeaseRepository:
 
     def would_be(self, command: Submit, now_ms: int) -> Request:
         """Give the request that a command would make now; raises what `submit` raises."""
-        asked, metadata = command.request, command.metadata
+        request, metadata = command.request, command.metadata
         sites = self._core.gateway.sites
         if not (metadata.origin or metadata.native_job):
             self.requests.check(command.consumer)
-        if asked.site is not None and asked.site not in sites:
-            raise UnknownName("site", asked.site, sites)
-        self._agreements.check_domain(asked.domain)
+        if request.site is not None and request.site not in sites:
+            raise UnknownName("site", request.site, sites)
+        self._agreements.check_domain(request.domain)
         if not metadata.native_job:
-            self._check_memory(asked, now_ms)
-        ready_ms = max(now_ms, asked.ready_ms)
-        return check_request(replace(asked, id=self.last_id + 1, submit_ms=now_ms, ready_ms=ready_ms))
+            self._check_memory(request, now_ms)
+        ready_ms = max(now_ms, request.ready_ms)
+        return check_request(replace(request, id=self.last_id + 1, submit_ms=now_ms, ready_ms=ready_ms))
 
-    def _check_memory(self, asked: Request, now_ms: int) -> None:
+    def _check_memory(self, request: Request, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
         gateway = self._core.gateway
-        sites = gateway.sites.keys() | gateway.registry.remotes.keys() if asked.site is None else {asked.site}
-        largest = self._nodes.too_small(asked.memory_mib, sites, now_ms)
+        sites = gateway.sites.keys() | gateway.registry.remotes.keys() if request.site is None else {request.site}
+        largest = self._nodes.too_small(request.memory_mib, sites, now_ms)
         if largest is not None:
             expected = f"at most {largest.memory_mib}: no node is larger than {largest.name}"
-            raise InvalidField("memory_mib", asked.memory_mib, expected)
+            raise InvalidField("memory_mib", request.memory_mib, expected)
 
     def closed(self, lease: Lease) -> None:
         """A lease is over, and that is in the store."""

@@ -241,7 +241,7 @@ class NodeRepository:
                 events.append(NodeFell(name, fault, command.why))
         return events
 
-    # What leases have that are no attempts
+    # What leases hold that are not attempts
 
     def follow(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> RoomTaken | None:
         """Note whether a lease that is not an attempt holds machines now; returns what it has released.

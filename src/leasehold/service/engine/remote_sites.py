@@ -146,15 +146,15 @@ class RemoteSiteProtocol:
         self._log.acknowledge(endpoint, batch.acknowledged)
         messages = self._log.take_in(endpoint, batch.messages, lambda body: wire.read(body, endpoint))
         news: list[Event] = []
-        asked = [] if batch.status is None else self._update(endpoint, batch.status)
+        requests = [] if batch.status is None else self._update(endpoint, batch.status)
         for message in messages:
             if isinstance(message, SiteReported):
                 news.append(message)
             elif isinstance(message, Offer):
-                asked += self._consider(message, endpoint, now_ms)
+                requests += self._consider(message, endpoint, now_ms)
             else:
-                asked += self._give_up(message.lease_id, endpoint)
-        return news, asked
+                requests += self._give_up(message.lease_id, endpoint)
+        return news, requests
 
     # Outgoing messages
 
@@ -233,7 +233,7 @@ class RemoteSiteProtocol:
             verb = "peer remove" if is_peer else "site forget"
             expected = (
                 f"{known.identity}, the store that {name} had before;"
-                f" if that is lost, an administrator can let go of it: leasehold {verb} {name}"
+                f" if that is lost, an administrator can remove it: leasehold {verb} {name}"
             )
             raise InvalidField("identity", status.identity, expected)
         if status.reference_mips != gateway.reference_mips:
@@ -244,12 +244,12 @@ class RemoteSiteProtocol:
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
         submit, providers = offer.submit, self._agreements.providers
-        asked = submit.request
-        if asked.domain and not providers.sites_of(asked.domain):  # the gateway's, which has chosen in it
-            asked = replace(asked, domain="")
+        offered = submit.request
+        if offered.domain and not providers.sites_of(offered.domain):  # the gateway's, which has chosen in it
+            offered = replace(offered, domain="")
         try:
-            wire.check_offer(asked)
-            request = self._leases.submit(replace(submit, request=asked), now_ms)
+            wire.check_offer(offered)
+            request = self._leases.submit(replace(submit, request=offered), now_ms)
         except InvalidField as error:
             is_late = error.field == "deadline_ms"
             reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED

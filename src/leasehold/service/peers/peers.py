@@ -287,12 +287,12 @@ class Peers:
 def _look(engine: Engine) -> list[_Seen]:
     rows, statuses = engine.peers.rows, engine.remote_sites.remotes
     return [
-        _Seen(row, statuses.get(name), _asked(engine, name), _asking(engine, name))
+        _Seen(row, statuses.get(name), _traffic_to(engine, name), _asking(engine, name))
         for name, row in sorted(rows.items())
     ]
 
 
-def _asked(engine: Engine, name: str) -> Traffic:
+def _traffic_to(engine: Engine, name: str) -> Traffic:
     gateway = engine.gateway
     remote, unanswered = gateway.registry.remotes.get(name), gateway.registry.offers.leases_at(name)
     leases = {} if remote is None else {lease.id: lease.vms for lease in remote.leases.values()}

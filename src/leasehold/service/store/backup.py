@@ -54,7 +54,7 @@ def backup(store: Store, path: Path, *, replace: bool = False) -> None:
 def restore(path: Path, url: str, *, replace: bool = False) -> None:
     """Make the store at ``url`` what it was when the backup at ``path`` was taken.
 
-    InputError where the file is no backup for this kind of store, is damaged, or newer than this program;
+    InputError where the file is not a backup for this kind of store, is damaged, or newer than this program;
     where another gateway is using the store; or where the store is not empty, unless ``replace`` says that
     what is in it may go.
     """

@@ -22,13 +22,13 @@ def translated(store: object) -> Iterator[None]:
     try:
         yield
     except (exc.DataError, exc.IntegrityError, exc.ProgrammingError) as error:
-        raise InvariantBroken(f"{store}: {_said(error)}") from error
+        raise InvariantBroken(f"{store}: {_message(error)}") from error
     except exc.DBAPIError as error:
-        raise StoreUnavailable(f"{store}: {_said(error)}") from error
+        raise StoreUnavailable(f"{store}: {_message(error)}") from error
     except exc.TimeoutError as error:
         raise StoreUnavailable(f"{store}: too many are reading at once") from error
 
 
-def _said(error: exc.DBAPIError) -> str:
+def _message(error: exc.DBAPIError) -> str:
     """The database's own first line: without the statement, and so without the values in it."""
     return str(error.orig).strip().partition("\n")[0]

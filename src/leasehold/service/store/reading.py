@@ -168,8 +168,8 @@ class Reading:
         """What came of requests before, by consumer, Idempotency-Key, and whether they were for a job."""
         table = IDEMPOTENCY_KEYS
         key = tuple_(table.c.consumer, table.c.key, table.c.of_job)
-        asked = [(consumer, word, int(of_job)) for consumer, word, of_job in keys]
-        found = self._all(table, (table.select().where(key.in_(some)) for some in _some(asked)))
+        wanted = [(consumer, word, int(of_job)) for consumer, word, of_job in keys]
+        found = self._all(table, (table.select().where(key.in_(some)) for some in _some(wanted)))
         return {(row.consumer, row.key, row.of_job): row for row in found}
 
     def snapshots(self) -> dict[str, str]:
@@ -225,8 +225,8 @@ class Reading:
 
     def usage(self, which: UsageFilter) -> list[UsageRow]:
         """The times in which leases held machines that lie in what is asked for at least in part."""
-        asked = USAGE.select().where(_used_by(which))
-        return self._rows(USAGE, asked.order_by(USAGE.c.begin_ms, USAGE.c.lease_id))
+        wanted = USAGE.select().where(_used_by(which))
+        return self._rows(USAGE, wanted.order_by(USAGE.c.begin_ms, USAGE.c.lease_id))
 
     # Messages
 

@@ -42,7 +42,7 @@ class Cutoffs:
 
     ``answers_ms``  idempotency keys, and orders that were carried out
     ``journal_ms``  lines about what is closed
-    ``outputs_ms``  what commands of closed jobs wrote
+    ``outputs_ms``  output of closed jobs
     ``leases_ms``   closed leases, co-allocations and jobs, since they ended
     ``usage_ms``    times in which leases held machines
     """

@@ -46,10 +46,10 @@ class ClusterNodes:
         slots: int,
         vms_per_node: int,
         rates: NodeFailureRates | None,
-        told: Iterable[TimelineEntry],
+        timeline: Iterable[TimelineEntry],
         random: Random,
     ) -> None:
-        """Begin with all nodes up; ``told`` are failures that the timeline says."""
+        """Begin with all nodes up; ``timeline`` are failures that the timeline says."""
         self._slots = slots
         self._vms_per_node = vms_per_node
         self._rates = rates
@@ -58,8 +58,8 @@ class ClusterNodes:
         self._down: dict[int, _Down] = {}
         self._free = list(range(slots))
         self._held: dict[int, list[int]] = {}
-        self._told = list(told)
-        self._next: list[tuple[int, str, int]] = [(entry.at_ms, TOLD, i) for i, entry in enumerate(self._told)]
+        self._timeline = list(timeline)
+        self._next: list[tuple[int, str, int]] = [(entry.at_ms, TOLD, i) for i, entry in enumerate(self._timeline)]
         self._fails_ms: dict[int, int] = {}
         heapify(self._next)
         for node in range(self._nodes):
@@ -83,8 +83,8 @@ class ClusterNodes:
             at_ms, what, index = heappop(self._next)
             match what:
                 case "told":
-                    nodes = self._choose(self._told[index].nodes or 1)
-                    lasts_ms = self._told[index].lasts_ms or 1
+                    nodes = self._choose(self._timeline[index].nodes or 1)
+                    lasts_ms = self._timeline[index].lasts_ms or 1
                     for node in nodes:
                         self._fail(node, at_ms, lasts_ms, lasts_ms)
                     failed.update(nodes)
@@ -109,7 +109,7 @@ class ClusterNodes:
         return has_changed, failed, count
 
     def outages(self) -> tuple[Outage, ...]:
-        """Give the nodes that are down, as the gateway is told."""
+        """Give the nodes that are down, as the gateway learns them."""
         return tuple(Outage(len(self._slots_of(node)), down.expected_ms) for node, down in sorted(self._down.items()))
 
     def _choose(self, count: int) -> list[int]:
@@ -186,7 +186,7 @@ class NodeFailures:
         self.counts = Counter[str]()
         self._gateway = gateway
         self._clusters = clusters
-        self._told: dict[str, tuple[Outage, ...]] = dict.fromkeys(clusters, ())
+        self._reported: dict[str, tuple[Outage, ...]] = dict.fromkeys(clusters, ())
         self.handlers: Mapping[type, Handler] = {
             StartLease: self._started,
             WithdrawLease: self._withdrawn,
@@ -211,8 +211,8 @@ class NodeFailures:
             hit = cluster.hit(failed, self._gateway.sites[name]) if failed else []
             found += [LeaseFailed(lease.id, lease.incarnation) for lease in hit]
             outages = cluster.outages()
-            if outages != self._told[name]:
-                self._told[name] = outages
+            if outages != self._reported[name]:
+                self._reported[name] = outages
                 found.append(OutagesChanged(name, outages))
         return found
 
@@ -234,9 +234,9 @@ def cluster_nodes(
     slots: int,
     vms_per_node: int,
     rates: NodeFailureRates | None,
-    told: Iterable[TimelineEntry],
+    timeline: Iterable[TimelineEntry],
     seed: int,
     name: str,
 ) -> ClusterNodes:
     """Make the nodes of a cluster of a scenario, with the random streams that its seed gives."""
-    return ClusterNodes(slots, vms_per_node, rates, told, random_stream(seed, "failures", name))
+    return ClusterNodes(slots, vms_per_node, rates, timeline, random_stream(seed, "failures", name))

@@ -11,6 +11,9 @@ from leasehold.configuration.times import Clock
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 
+NATIVE_ORDERS = ("fifo", "shortest", "narrowest", "widest")
+LOOKS_AGAIN_MS = 1_000
+"""How soon the queue of a cluster's own scheduler is looked at again, where its decision could not be followed yet."""
 DISTRIBUTIONS = ("exponential", "weibull")
 
 
@@ -158,8 +161,8 @@ KINDS: Mapping[str, TimelineKind] = {
     "node-failure": TimelineKind(
         ("site", "lasts_s"),
         ("nodes",),
-        "so many nodes of the cluster, chosen at random, fail with all that runs on them, and are back after `lasts_s`,"
-        " as the gateway is told at once",
+        "this many nodes of the cluster, chosen at random, fail with everything that runs on them, and are back"
+        " after `lasts_s`; the gateway learns of it at once",
     ),
     "drain": TimelineKind(
         ("site",),

@@ -101,6 +101,9 @@ def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     own = CLUSTER.values(keys)
     failures = FAILURES.read(keys.table("failures")) if "failures" in keys else keys.take("failures", None)
     starts = read_starts(keys.table("starts")) if "starts" in keys else keys.take("starts", None)
+    if starts is not None and own["native_order"]:
+        expected = "nothing beside starts: the cluster's scheduler says when its jobs start"
+        raise InvalidField(keys.where("native_order"), own["native_order"], expected)
     return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts)
 
 
@@ -140,6 +143,8 @@ def _log(keys: Keys, clusters: Sequence[str]) -> LogStream:
         expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
         raise InvalidField(keys.where("format"), None, expected)
     stream = LogStream(**values)
+    if stream.replay_cancelled and stream.format != "swf":
+        raise InvalidField(keys.where("replay_cancelled"), True, "a log in the SWF")  # noqa: FBT003 - the value
     _check_whose(keys, stream)
     return replace(
         stream,
@@ -195,7 +200,7 @@ EVERY = "*"
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``key=value`` texts; a value that is no TOML value is taken as text.
+    """Read ``key=value`` texts; a value that is not valid TOML is read as text.
 
     Raises InvalidField for a text without key or value.
     """
@@ -253,7 +258,7 @@ def _set(table: dict[str, Any], key: str, place: str, value: object) -> None:
         return
     below = table.setdefault(first, {})
     if not isinstance(below, dict):
-        raise InvalidField(f"--set {place}", value, f"a key of which {first} is no part: {first} is no table")
+        raise InvalidField(f"--set {place}", value, f"a key within a table, which {first} is not")
     _set(below, rest, place, value)
 
 

@@ -31,7 +31,8 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
 def _settings(cluster: ClusterSpec) -> SiteSettings:
     settings = terms.site_settings(cluster.name, _number_of_slots(cluster), cluster.terms)
-    return settings if cluster.starts is None else replace(settings, confirms_starts=True)
+    confirms = cluster.starts is not None or bool(cluster.native_order)
+    return replace(settings, confirms_starts=True) if confirms else settings
 
 
 def _number_of_slots(cluster: ClusterSpec) -> int:
@@ -204,7 +205,7 @@ def _check_parents(agreement: Agreement, by_name: dict[str, Agreement], provider
             raise UnknownName("parent", child.parent, by_name)
         parent = by_name[child.parent]
         if parent.name in above:
-            raise InvalidField("parent", agreement.parent, "an agreement that is no part of this one")
+            raise InvalidField("parent", agreement.parent, "an agreement that is not part of this one")
         above.append(parent.name)
         if child is agreement:
             check_delegation(child, parent, providers)

@@ -27,6 +27,7 @@ from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.simulation.scenario.events import (
+    NATIVE_ORDERS,
     NodeFailureRates,
     StartTimes,
     StreamUsers,
@@ -208,6 +209,16 @@ class ClusterSpec:
     ]
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
+    native_order: Annotated[
+        str,
+        Choice(
+            "order in which the cluster's own scheduler starts its users' jobs, the gateway following it",
+            more=": by submission (`fifo`), or the `shortest`, `narrowest` or `widest` first, whatever fits",
+            unset="none: the gateway starts them as planned",
+            of=NATIVE_ORDERS,
+            optional=True,
+        ),
+    ] = ""
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
 
@@ -312,6 +323,15 @@ class LogStream:
             convert=_check_consumer,
         ),
     ] = "user"
+    replay_cancelled: Annotated[
+        bool,
+        Flag(
+            "jobs that were cancelled while they waited (status 5 of SWF, without run time) are submitted, and"
+            " cancelled after the time that the log says",
+            more="; otherwise they are left out",
+            optional=True,
+        ),
+    ] = False
     load: Annotated[float, _LOAD] = 1.0
     mix: LeaseMix = EVEN_MIX
     window: LogWindow = field(default_factory=LogWindow)
@@ -401,8 +421,8 @@ class Scenario:
     @property
     def has_events(self) -> bool:
         """Whether anything happens besides jobs."""
-        machines = any(cluster.failures or cluster.starts for cluster in self.clusters)
-        return bool(self.timeline or machines or any(stream.users for stream in self.streams))
+        machines = any(cluster.failures or cluster.starts or cluster.native_order for cluster in self.clusters)
+        return bool(self.timeline or machines or any(map(_has_unruly_users, self.streams)))
 
     def to_dict(self) -> Plain:
         """Give the scenario as its file would say it, complete and with the default values filled in."""
@@ -422,6 +442,11 @@ class Scenario:
         if self.agreements:
             plain["agreement"] = [agreement_to_dict(one, self.clock) for one in self.agreements]
         return plain
+
+
+def _has_unruly_users(stream: StreamSpec) -> bool:
+    """Whether the users of a stream do anything but wait."""
+    return stream.users is not None or (isinstance(stream, LogStream) and stream.replay_cancelled)
 
 
 SCENARIO = Table(Scenario, "A scenario: clusters, their streams of requests, and the rules.")

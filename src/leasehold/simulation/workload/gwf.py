@@ -32,6 +32,6 @@ GWF = LogFormat(
 def gwf_records(path: Path, notes: ReadingNotes) -> Iterator[LogRecord]:
     """Yield the jobs of a GWF log, plain or gzip.
 
-    Raises InputError, with file and line, for whatever is no GWF.
+    Raises InputError, with file and line, for text that is not GWF.
     """
     return log_records(path, GWF, notes)

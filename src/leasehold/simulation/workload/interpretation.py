@@ -112,13 +112,13 @@ class PlacingRule:
 _FINDINGS = (
     (True, PARTIAL),
     (True, "were left out: no run time"),
-    (False, "give only one of requested and allocated processors; that one was taken"),
+    (False, "give only one of requested and allocated processors; that one is used"),
     (True, "were left out: no number of processors"),
     (False, "ran for 0 s in the log; they run for 1 ms"),
-    (False, "do not say what time they asked for; they ask for exactly what they need"),
-    (False, "ran longer than they had asked; they are ended at their requested time"),
-    (False, "ran longer than they had asked; their request is taken to have been as long as their run"),
-    (False, "do not say how much memory they asked for; the default of the reading was taken"),
+    (False, "do not state the time they requested; their run time is used"),
+    (False, "ran longer than they had requested; they are ended at their requested time"),
+    (False, "ran longer than they had requested; their run time is used as their request"),
+    (False, "do not state the memory they requested; the default of the reading is used"),
     (True, "were left out: no rule of the split is about them"),
 )
 """What may be found about a line, and whether it is left out for it."""

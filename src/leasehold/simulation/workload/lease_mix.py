@@ -43,7 +43,7 @@ class LeaseMix:
     def named(cls, shares: Mapping[str, float]) -> "LeaseMix":
         """Return the mix of these labels, as in ``{"cancelable": 0.5, "migratable": 0.5}``.
 
-        Raises UnknownName for a label that is no lease type, InvalidField unless the shares add up to 1.
+        Raises UnknownName for an unknown lease type, InvalidField unless the shares add up to 1.
         """
         for label in shares:
             if label not in LEASE_TYPES:

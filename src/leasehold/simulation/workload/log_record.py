@@ -23,7 +23,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def text_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, unpacked if it is gzip, whatever its name.
 
-    Bytes that are no UTF-8 survive as surrogate escapes, so that a header can be written back as it was.
+    Bytes that are not UTF-8 survive as surrogate escapes, so that a header can be written back as it was.
     Raises InputError for a file that cannot be opened, is cut off or is damaged.
     """
     number = 0
@@ -190,12 +190,12 @@ def _fields(text: str, log_format: LogFormat) -> list[str]:
 
 
 def _check_is_text(text: str) -> None:
-    """Refuse bytes that are no UTF-8: headers may hold some, the fields of a job may not."""
+    """Refuse bytes that are not UTF-8: headers may hold some, the fields of a job may not."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         before = text[: error.start]
-        raise ValueError(f"found bytes that are no UTF-8 after {before!r}, expected text") from None
+        raise ValueError(f"found bytes that are not UTF-8 after {before!r}, expected text") from None
 
 
 def _record(fields: list[str], log_format: LogFormat) -> LogRecord:

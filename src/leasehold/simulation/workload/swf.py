@@ -48,7 +48,7 @@ class SwfHeader:
     def max_procs(self) -> int | None:
         """Return the number of processors (MaxProcs, or else MaxNodes); None if the header does not say.
 
-        Raises InvalidField if what it says is no number.
+        Raises InvalidField if its value is not a number.
         """
         values = self.values()
         for label in ("MaxProcs", "MaxNodes"):
@@ -76,7 +76,7 @@ def swf_header(path: Path) -> SwfHeader:
 def swf_records(path: Path, notes: ReadingNotes) -> Iterator[LogRecord]:
     """Yield the jobs of an SWF log, plain or gzip.
 
-    Raises InputError, with file and line, for whatever is no SWF.
+    Raises InputError, with file and line, for text that is not SWF.
     """
     return log_records(path, SWF, notes)
 

@@ -209,7 +209,7 @@ def test_what_has_proved_wrong_is_not_believed_until_somebody_has_looked_again(s
 def test_what_slurm_does_not_take_is_said(site: Site) -> None:
     site.slurm.refuses = "sbatch: error: AssocMaxSubmitJobLimit"
     assert site.look() == []
-    assert site.missing.endswith("its probe was not taken: sbatch: error: AssocMaxSubmitJobLimit")
+    assert site.missing.endswith("its probe was not accepted: sbatch: error: AssocMaxSubmitJobLimit")
 
 
 def test_a_probe_is_no_lease() -> None:

@@ -127,7 +127,7 @@ LastEventId = Annotated[
     Number | None,
     Header(
         alias="Last-Event-ID",
-        description="The `id` of the last event that came; browsers send it by themselves.",
+        description="The `id` of the last event that came; browsers send it automatically.",
     ),
 ]
 

@@ -44,7 +44,11 @@ LOCATION = headers({"Location": "Where the co-allocation can be seen."})
     response_description="The co-allocation. One that can never be served is `refused`, with its reason.",
     responses={
         201: {"headers": LOCATION},
-        200: {"model": CoAllocation, "description": "What came of it before.", "headers": LOCATION},
+        200: {
+            "model": CoAllocation,
+            "description": "The co-allocation created with this key.",
+            "headers": LOCATION,
+        },
         **refuses(Kind.IDEMPOTENCY_CONFLICT, Kind.TOO_MANY_OPEN),
     },
 )

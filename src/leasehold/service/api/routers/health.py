@@ -45,7 +45,7 @@ async def is_alive(call: Authorized) -> Healthy:
     """Whether the service works; if not, it should be restarted."""
     health = call.federation.health
     if not health.alive:
-        raise Unavailable("a promise was found broken, and the log says which")
+        raise Unavailable("an invariant is violated; the log names it")
     return Healthy()
 
 

@@ -68,7 +68,7 @@ async def show_home_to(request: Request) -> HTMLResponse:
         return _page(anonymous, request, _NOTHING, error.status, problem=f"{error}.")
     principal = call.principal
     sees = visible(principal, Permission.LEASE_SEE) if reach(principal, Permission.LEASE_SEE) else NOBODY
-    return _page(call, request, shown(await call.federation.sites.overview(sees)), who=principal.consumer)
+    return _page(call, request, shown(await call.federation.sites.overview(sees)), consumer=principal.consumer)
 
 
 def _showing(request: Request, token: str) -> Request:
@@ -86,7 +86,7 @@ def _page(
     values: Mapping[str, object],
     status: int = 200,
     *,
-    who: str = "",
+    consumer: str = "",
     problem: str = "",
 ) -> HTMLResponse:
     federation, settings = call.federation, request.app.state.settings
@@ -94,7 +94,7 @@ def _page(
         "home.html",
         settings.version,
         **values,
-        who=who,
+        consumer=consumer,
         problem=problem,
         ready=federation.health.ready,
         why_not=federation.health.why_not,
@@ -117,9 +117,9 @@ def routes_of(app: FastAPI) -> dict[str, list[dict[str, str]]]:
     found: dict[str, list[dict[str, str]]] = {}
     for route in app.routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
-            says = route.description.partition("\n")[0]
+            summary = route.description.partition("\n")[0]
             for method in sorted(route.methods or ()):
-                line = {"method": method, "path": route.path_format, "says": says}
+                line = {"method": method, "path": route.path_format, "says": summary}
                 found.setdefault(str(route.tags[0] if route.tags else "others"), []).append(line)
     return found
 

@@ -57,7 +57,7 @@ LOCATION = headers({"Location": "Where the job can be seen."})
     response_description="The job. One that cannot run anywhere here is `refused`, with its reason.",
     responses={
         201: {"headers": LOCATION},
-        200: {"model": Job, "description": "The job that came of it before.", "headers": LOCATION},
+        200: {"model": Job, "description": "The job created with this key.", "headers": LOCATION},
         **refuses(Kind.IDEMPOTENCY_CONFLICT, Kind.TOO_MANY_OPEN),
     },
     openapi_extra=DECLARED,
@@ -149,7 +149,7 @@ def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
     group = next(iter(principal.groups), "") if body.group is None else body.group
     require_job(principal, group)
     if body.reliability is not None and body.deadline is None:
-        raise InvalidField("deadline", None, "a time, as reliability is that of being done by then")
+        raise InvalidField("deadline", None, "a time: reliability is the probability of ending by then")
     return SubmitJob(
         consumer=principal.consumer,
         command=tuple(body.command),

@@ -47,7 +47,7 @@ IdempotencyKey = Annotated[
     response_description="The lease. One that can never be served is `refused`, with its reason.",
     responses={
         201: {"headers": LOCATION},
-        200: {"model": Lease, "description": "The lease that came of it before.", "headers": LOCATION},
+        200: {"model": Lease, "description": "The lease created with this key.", "headers": LOCATION},
         **refuses(Kind.IDEMPOTENCY_CONFLICT, Kind.TOO_MANY_OPEN),
     },
 )
@@ -214,7 +214,7 @@ def _home(body: LeaseSpec, principal: Principal) -> str | None:
     """The home site of a local request, None for any other."""
     if not body.local:
         if body.site is not None:
-            raise InvalidField("site", body.site, "none: only a local request says its site")
+            raise InvalidField("site", body.site, "none: only a local request names its site")
         return None
     if body.site is not None:
         return body.site

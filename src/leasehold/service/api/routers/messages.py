@@ -33,7 +33,7 @@ class Exchange(RequestModel):
 
     status: SiteStatus
     messages: list[ReportMessage] = Field(default_factory=list, max_length=MOST_AT_ONCE)
-    acknowledged: Seq = Field(description="The last message of the gateway's that the site has taken in.")
+    acknowledged: Seq = Field(description="The last message of the gateway that the site has applied.")
     wait_s: float = Field(
         0.0, strict=True, ge=0, le=30, description="How long to wait for messages where there are none."
     )

@@ -49,7 +49,7 @@ shutdown -h now
 
 def launch(options: Ec2Options, site: str, store: str, instance: MachineInstance) -> dict[str, Any]:
     """Write the request for all machines of a lease or none; the same request again gets the same ones."""
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "ClientToken": f"{store}-{instance.lease_id}.{instance.generation}",
         "ImageId": options.image,
         "InstanceInitiatedShutdownBehavior": "stop",
@@ -60,8 +60,8 @@ def launch(options: Ec2Options, site: str, store: str, instance: MachineInstance
         "TagSpecifications": [{"ResourceType": kind, "Tags": _tags(site, instance)} for kind in _TAGGED],
     }
     if instance.command:
-        asked["UserData"] = user_data(instance.command)
-    return asked | _optional(options)
+        request["UserData"] = user_data(instance.command)
+    return request | _optional(options)
 
 
 _TAGGED = ("instance", "volume")
@@ -187,7 +187,7 @@ def understood() -> Iterator[None]:
         yield
     except ClientError as error:
         if code(error) in _TOO_MANY:
-            raise TransientError(f"EC2 is asked too often: {code(error)}") from error
+            raise TransientError(f"EC2 limits the request rate: {code(error)}") from error
         raise
 
 
@@ -354,7 +354,7 @@ class _Endings:
         return self._known[name]
 
     def forget_all_but(self, names: Iterable[str]) -> None:
-        """Forget the machines that are no more."""
+        """Forget the machines that are gone."""
         for name in self._since_s.keys() - set(names):
             del self._since_s[name]
             self._known.pop(name, None)

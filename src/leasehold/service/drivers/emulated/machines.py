@@ -59,7 +59,7 @@ _WORKING_MS_PER_S = 1000
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ends by itself: after this much work (in work units), and what there is to say of it."""
+    """How a command ends by itself: after this much work (in work units), and its details."""
 
     work: int
     detail: str = ""

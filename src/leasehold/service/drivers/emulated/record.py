@@ -26,7 +26,7 @@ from leasehold.service.drivers.reconciler.store import InstanceStore, keep_lates
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What machines come to: a phase, and what there is to say of it.
+    """What machines come to: a phase, and its details.
 
     ``output``  what their command has written, where it has ended
     """

@@ -64,7 +64,7 @@ class Moving:
         later = (one for one in there.instances if one.generation > instance.incarnation)
         generation = next((one.generation for one in later if one.desired is not Desired.GONE), None)
         if generation is None and there.tombstone > instance.incarnation:
-            raise PermanentError(f"lease {instance.lease_id} is not wanted at {instance.other_site} any more")
+            raise PermanentError(f"lease {instance.lease_id} is not expected at {instance.other_site} any more")
         if generation is None or PEER_URI not in there.facts:
             raise NotYet(f"{instance.other_site} does not expect lease {instance.lease_id} yet")
         for name, domain in domains:

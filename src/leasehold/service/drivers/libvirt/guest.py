@@ -79,8 +79,8 @@ def _folder(lease_id: int) -> str:
 
 
 def _ask(domain: Any, command: str, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
-    asked = json.dumps({"execute": command, "arguments": arguments})
-    answer = libvirt_qemu.qemuAgentCommand(domain, asked, _WITHIN_S, 0)
+    message = json.dumps({"execute": command, "arguments": arguments})
+    answer = libvirt_qemu.qemuAgentCommand(domain, message, _WITHIN_S, 0)
     try:
         return json.loads(answer)["return"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -116,7 +116,7 @@ def _cpu_mhz() -> int:
 def does_not_fit(order: Order, hardware: VmHardware, host: NodeFacts) -> Problem | None:
     """Say why the machines of an order cannot be here, never or not now; None where they can.
 
-    Cores are counted for a job that has asked for them. Others share what there is, as the slots say.
+    Cores are counted for a job that has asked for them. Others share the rest, by slots.
     """
     if order.constraints.nodes and set(order.constraints.nodes) != {host.name}:
         return Problem(

@@ -338,7 +338,7 @@ class Reconciler:
             self._note(instance, instance.phase, str(error))
 
     def _plan_retry(self, step: Step, key: Key, error: Exception | None) -> None:
-        """A step that is needed twice has not shown yet, or waits for something: that is no hurry."""
+        """A step that is needed twice has not shown yet, or waits for something: it is not urgent."""
         if error is None:
             self._backoff.succeeded(key)
             if self._last_step.get(key) is step:

@@ -305,7 +305,7 @@ class Probes:
             script = _SCRIPT.format(folder=shlex.quote(str(work)), probe=PROBE)
             job_id = self._slurm.submit(script, given, {**user.environment, **options.environment})
         except (SlurmRefused, SlurmUnavailable, OSError) as error:
-            self._fail(node.name, f"its probe was not taken: {error}")
+            self._fail(node.name, f"its probe was not accepted: {error}")
         else:
             self._running[node.name] = _Running(job_id, self._clock(), last.at_ms if last else 0)
 

@@ -25,7 +25,7 @@ from leasehold.service.drivers.slurm.probes import probed_by
 from leasehold.service.drivers.slurm.queue import Snapshot
 from leasehold.service.drivers.slurm.users import JobUser, JobUsers
 
-NO_ROOM = "its CPUs are taken by others"
+NO_ROOM = "its CPUs are in use by other jobs"
 
 
 class JobReconciler:
@@ -80,7 +80,7 @@ class JobReconciler:
     def _claim(self, seen: Snapshot) -> list[Job]:
         """Find the jobs that were submitted just before a crash; returns those that are not wanted.
 
-        The number of a lease is no secret, and a guest may write what it likes on its own job: only the user
+        The number of a lease is not secret, and a guest may write what it likes on its own job: only the user
         that was chosen for the lease and all of its tag make a job the lease's.
         """
         strays: list[Job] = []

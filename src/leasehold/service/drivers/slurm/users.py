@@ -125,9 +125,9 @@ def _folder_faults(options: SlurmOptions, guests: Sequence[JobUser], private: Se
         if folder.is_relative_to(closed.resolve()):
             yield InvalidField("job_folder", str(folder), f"a folder outside {closed}, which is the gateway's")
     for path in filter(Path.exists, (folder, *folder.parents)):
-        who = _who_else_may_change(path) if path == folder else _who_else_may_replace(path, guests)
-        if who:
-            yield InvalidField("job_folder", str(folder), f"a folder of the gateway's own: {who} may change {path}")
+        others = _who_else_may_change(path) if path == folder else _who_else_may_replace(path, guests)
+        if others:
+            yield InvalidField("job_folder", str(folder), f"a folder of the gateway's own: {others} may change {path}")
 
 
 def _who_else_may_change(folder: Path) -> str:
@@ -147,17 +147,17 @@ def _who_else_may_replace(folder: Path, guests: Sequence[JobUser]) -> str:
     work in whatever a guest has put there.
     """
     found = folder.stat()
-    who = [guest for guest in guests if guest.uid == found.st_uid]  # sticky or not, its owner may do anything
-    if not who and not found.st_mode & _STICKY:
+    others = [guest for guest in guests if guest.uid == found.st_uid]  # sticky or not, its owner may do anything
+    if not others and not found.st_mode & _STICKY:
         if found.st_mode & _FOR_EVERYBODY:
             return "everybody"
         if found.st_mode & _FOR_GROUP:  # an access list looks the same
-            who = [
+            others = [
                 guest
                 for guest in guests
                 if found.st_gid in os.getgrouplist(guest.name, guest.gid) or _finds(guest, 'test -w "$1"', folder)
             ]
-    return f"user {who[0].name}" if who else ""
+    return f"user {others[0].name}" if others else ""
 
 
 def may_enter(user: JobUser, folder: Path) -> bool:
