@@ -180,5 +180,5 @@ def test_what_was_assumed_while_reading_a_log_is_noted_and_counted(tmp_path: Pat
     assert run.manifest["jobs"]["read"] == 2
     assert run.manifest["jobs"]["skipped"] == 1
     assert any("no run time" in sentence for sentence in run.manifest["notes"])
-    assert any("longer than they had asked" in sentence for sentence in run.manifest["notes"])
+    assert any("longer than they had requested" in sentence for sentence in run.manifest["notes"])
     assert tables(run)["leases"]["source_id"].to_list() == ["1", "3"]

@@ -20,7 +20,7 @@ def job_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -
     if reading.size == "allocated":
         vms, other = other, vms
     if vms <= 0 < other:
-        notes.assume("give only one of requested and allocated processors; that one was taken")
+        notes.assume("give only one of requested and allocated processors; that one is used")
         vms = other
     if vms <= 0:
         notes.skip("were left out: no number of processors")
@@ -28,7 +28,7 @@ def job_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -
     requested_ms, actual_ms = times_of(reading, record, notes)
     memory_mib = record.memory_mib
     if memory_mib <= 0:
-        notes.assume("do not say how much memory they asked for; the default of the reading was taken")
+        notes.assume("do not state the memory they requested; the default of the reading is used")
         memory_mib = reading.memory_mib
     return WorkloadJob(
         record.submit_ms,
@@ -48,14 +48,14 @@ def times_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes)
         notes.assume("ran for 0 s in the log; they run for 1 ms")
         actual_ms = 1
     if requested_ms <= 0:
-        notes.assume("do not say what time they asked for; they ask for exactly what they need")
+        notes.assume("do not state the time they requested; their run time is used")
         return actual_ms, actual_ms
     if actual_ms <= requested_ms:
         return requested_ms, actual_ms
     if reading.overrun == "kill":
-        notes.assume("ran longer than they had asked; they are ended at their requested time")
+        notes.assume("ran longer than they had requested; they are ended at their requested time")
         return requested_ms, actual_ms
-    notes.assume("ran longer than they had asked; their request is taken to have been as long as their run")
+    notes.assume("ran longer than they had requested; their run time is used as their request")
     return actual_ms, actual_ms
 
 

@@ -124,7 +124,7 @@ def test_without_requested_time_a_job_asks_for_what_it_needs(
     jobs, notes = read_swf(log(swf_line(run=60, time=time)))
 
     assert (jobs[0].requested_ms, jobs[0].actual_ms) == (60_000, 60_000)
-    assert any("what time they asked for" in phrase for phrase in notes.assumed)
+    assert any("the time they requested" in phrase for phrase in notes.assumed)
 
 
 @pytest.mark.parametrize(("overrun", "requested_s", "actual_s"), [("raise", 90, 90), ("kill", 60, 90)])
@@ -136,7 +136,7 @@ def test_a_run_longer_than_requested(
     jobs, notes = read_swf(log(line), interpretation=LogInterpretation(overrun=overrun))
 
     assert (jobs[0].requested_ms, jobs[0].actual_ms) == (requested_s * 1000, actual_s * 1000)
-    assert any(phrase.startswith("ran longer than they had asked") for phrase in notes.assumed)
+    assert any(phrase.startswith("ran longer than they had requested") for phrase in notes.assumed)
 
 
 def test_a_run_shorter_than_requested_is_an_over_estimate_and_needs_no_note(

@@ -42,7 +42,7 @@ def test_kth(workload_log: Find) -> None:
     assert header.max_procs() == 100
     assert max(job.vms for job in jobs) <= 100
     assert len({job.consumer for job in jobs}) == 214
-    assert assumed(notes, "longer than they had asked") == 475
+    assert assumed(notes, "longer than they had requested") == 475
     assert assumed(notes, "for 0 s") == 8
 
 
@@ -55,7 +55,7 @@ def test_nasa(workload_log: Find) -> None:
     assert len(jobs) == notes.jobs == 18_239 == int(header.values()["MaxJobs"][0])
     assert header.names("Queue") == {"0": "interactive", "1": "batch"}
     assert all(job.vms.bit_count() == 1 for job in jobs)
-    assert assumed(notes, "what time they asked for") == 18_239
+    assert assumed(notes, "the time they requested") == 18_239
 
 
 def test_lcg_is_170_clusters(workload_log: Find) -> None:
