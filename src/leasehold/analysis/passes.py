@@ -52,14 +52,16 @@ class Cells:
         self._largest = largest
         self._parts: list[pl.DataFrame] = []
         self._rows = 0
+        self._most_rows = _MOST_ROWS
 
     def add(self, part: pl.DataFrame) -> None:
         """Add rows."""
         self._parts.append(part)
         self._rows += part.height
-        if self._rows > _MOST_ROWS:
+        if self._rows > self._most_rows:
             self._parts = [added_up(pl.concat(self._parts), self._by, self._largest)]
             self._rows = self._parts[0].height
+            self._most_rows = max(_MOST_ROWS, 2 * self._rows)
 
     def total(self) -> pl.DataFrame:
         """Return one row for each cell, in order."""
@@ -119,7 +121,7 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
         levels.add(_changes(facts, run))
         preempted.append(facts.filter("is_preempted").select(*CELL, "lease_id").unique(maintain_order=True))
 
-    for part in _slices_or_none(run, "leases", LEASE_COLUMNS):
+    for part in slices_of(run, "leases", LEASE_COLUMNS):
         facts = lease_facts(part, run.sites)
         leases.add(_by_cell(facts, wanted.leases))
         endings.add(facts.group_by("party", "state", "reason").agg(**_IN_WORDS))
@@ -147,7 +149,7 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
     )
 
 
-def _slices_or_none(run: Run, table: str, columns: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+def slices_of(run: Run, table: str, columns: tuple[str, ...]) -> Iterator[pl.DataFrame]:
     """Give the slices of a table; one without rows for a table without rows, so that there are always columns."""
     none = True
     for part in run.slices(table, columns):

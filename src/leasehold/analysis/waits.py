@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.passes import CELL, LOW
-from leasehold.analysis.run import Run, streamed
+from leasehold.analysis.passes import CELL, LOW, Cells, slices_of
+from leasehold.analysis.run import Run
+
+_COLUMNS = ("origin", "home", "lease_type", "site", "ready_ms", "first_start_ms")
 
 POINTS = 160
 """How many points a curve has at most."""
@@ -33,21 +35,18 @@ def exact_where_needed(run: Run, rough: pl.DataFrame) -> pl.DataFrame:
     needed = {wait_ms for by in _GROUPS for wait_ms in _needed(rough, by)}
     needed |= {wait_ms for party in PARTIES for wait_ms, _ in _points(rough.filter(party=party))}
     there = pl.Series(sorted(needed), dtype=pl.Int64).implode()
-    exact = (
-        run.scan("leases")
-        .select(
+    exact = Cells((*CELL, "wait_ms"))
+    for part in slices_of(run, "leases", _COLUMNS):
+        waits = part.select(
             "origin",
             site=pl.coalesce("site", "home"),
             party=PARTY,
             wait_ms=pl.col("first_start_ms") - pl.col("ready_ms"),
         )
-        .drop_nulls("wait_ms")
-        .filter(LOW.is_in(there))
-        .group_by(*CELL, "wait_ms")
-        .agg(leases=pl.len().cast(pl.Int64))
-    )
+        started = waits.filter(pl.col("wait_ms").is_not_null() & LOW.is_in(there))
+        exact.add(started.group_by(*CELL, "wait_ms").agg(leases=pl.len().cast(pl.Int64)))
     others = rough.filter(~pl.col("wait_ms").is_in(there))
-    return pl.concat([others.select(*CELL, "wait_ms", "leases"), streamed(exact)])
+    return pl.concat([others.select(*CELL, "wait_ms", "leases"), exact.total()])
 
 
 def quantiles(waits: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
