@@ -1,7 +1,8 @@
 """The cases of `make bench`, in the order in which they run.
 
 Smaller sizes stand for the whole unless ``--full`` is given; figures are kept apart by size. What every case runs
-is a whole process (interpreter start, imports, reading and writing count), or a module of the benchmark.
+is a whole process (interpreter start, imports, reading and writing count), or a module of the benchmark in one:
+this process stays small, because a child's peak of memory counts what forked it.
 """
 
 import math
@@ -13,11 +14,8 @@ from pathlib import Path
 from statistics import linear_regression
 
 from bench.children import HERE, answer_of, by_hand, leasehold, log_of, sim_run
-from bench.evaluation import evaluation
-from bench.growth import KINDS
 from bench.harness import Case, Reading
 from bench.make_log import make_log
-from bench.matching import matching
 from bench.race import COMPILED, PURE, Setting, Skipped
 from bench.service import service, show_service
 
@@ -31,6 +29,14 @@ YEAR_MEAN_S = 5_600
 """The log of the README, KTH SP2: local jobs and processors; with modelled guests it has 310,731 requests. So long
 are its look-alike's jobs that it takes 340 days, too."""
 ARCHER2, FRONTIER, LONGEST, IN2P3 = 600_000, 2_200_000, 10_000_000, 44_000_000
+GROWN: dict[str, tuple[Sequence[int], Sequence[int]]] = {
+    "queue": ((10, 100, 1_000, 3_000), (10, 100, 1_000, 10_000, 100_000)),
+    "sites": ((3, 30, 100, 300), (3, 30, 100, 300, 1_000)),
+    "guests": ((10, 100, 1_000, 10_000), (10, 100, 1_000, 10_000, 100_000)),
+    "jobs": ((40, 100, 300), (40, 100, 300, 1_000)),
+    "agreements": ((1, 10, 100, 1_000, 10_000), (1, 10, 100, 1_000, 10_000)),
+}
+"""The sizes of each kind of `bench.growth`: those of a default run, and of a full one."""
 HELD = (1_000, 10_000, 100_000)
 
 
@@ -137,7 +143,7 @@ def exponent(costs: Mapping[int, float]) -> float:
 
 def growth(setting: Setting) -> Iterator[Reading]:
     """The cost of one more request, fitted over the three largest sizes."""
-    for kind, (default, full) in KINDS.items():
+    for kind, (default, full) in GROWN.items():
         sizes = full if setting.full else default
         setting.say(f"growth: {kind}, {sizes[0]:,} to {sizes[-1]:,}")
         for name, environment in setting.variants.items():
@@ -188,15 +194,16 @@ def decisions(setting: Setting) -> Iterator[Reading]:
     for one in answer_of("bench.decisions", "--horizon-s", str(horizon_s), "--draws", str(draws)):
         yield Reading("decisions.single", PURE, one["what"], one["median_us"] * pace)
     jobs, nodes = (1_000, 10_000) if setting.full else (100, 1_000)
-    found = matching(jobs, nodes, 100)
-    yield Reading("decisions.greedy", PURE, f"{jobs:,} jobs, {nodes:,} nodes", found.greedy_s * pace)
-    yield Reading("decisions.least-weight", PURE, f"{jobs:,} jobs, {nodes:,} nodes", found.optimal_s * pace)
+    flags = ("--jobs", str(jobs), "--nodes", str(nodes), "--single", "100")
+    found = answer_of("bench.matching", *flags)
+    yield Reading("decisions.greedy", PURE, f"{jobs:,} jobs, {nodes:,} nodes", found["greedy_s"] * pace)
+    yield Reading("decisions.least-weight", PURE, f"{jobs:,} jobs, {nodes:,} nodes", found["optimal_s"] * pace)
 
 
 def whole(setting: Setting) -> Iterator[Reading]:
     """The published evaluation of routing, by a few of its runs: processor-days of all of it."""
-    found = evaluation(19, 12)
-    yield Reading("evaluation.days", PURE, "19 runs of 12 hours", found.whole_days * setting.pace())
+    found = answer_of("bench.evaluation", "--runs", "19", "--hours", "12")
+    yield Reading("evaluation.days", PURE, "19 runs of 12 hours", found["whole_days"] * setting.pace())
 
 
 CASES: Sequence[Case] = (

@@ -132,14 +132,6 @@ def agreements(size: int) -> Costs:
     yield "agreements-question", median(admitted_ns + refused_ns) / 1e3
 
 
-KINDS: dict[str, tuple[Sequence[int], Sequence[int]]] = {
-    "queue": ((10, 100, 1_000, 3_000), (10, 100, 1_000, 10_000, 100_000)),
-    "sites": ((3, 30, 100, 300), (3, 30, 100, 300, 1_000)),
-    "guests": ((10, 100, 1_000, 10_000), (10, 100, 1_000, 10_000, 100_000)),
-    "jobs": ((40, 100, 300), (40, 100, 300, 1_000)),
-    "agreements": ((1, 10, 100, 1_000, 10_000), (1, 10, 100, 1_000, 10_000)),
-}
-"""The sizes of each kind: those of a default run, and of a full one."""
 MEASURES: dict[str, Callable[[int], Costs]] = {
     "queue": queue,
     "sites": sites,
@@ -181,7 +173,7 @@ def grown(kind: str, sizes: Sequence[int]) -> dict[str, dict[int, float]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=MEASURES)
     parser.add_argument("sizes", type=int, nargs="+")
     given = parser.parse_args()
     print(json.dumps(grown(given.kind, given.sizes)))

@@ -1,5 +1,6 @@
 """The harness of the benchmark judges as it says; the cases here are made up, and nothing is timed."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -132,6 +133,16 @@ def test_programs_run_in_turn_as_often_as_asked(tmp_path: Path) -> None:
 def test_the_compiled_variant_is_there_once_it_was_built(tmp_path: Path) -> None:
     assert list(variants(tmp_path / "none")) == [PURE]
     assert variants(tmp_path)[COMPILED]["PYTHONPATH"] == str(tmp_path)
+
+
+def test_what_starts_the_programs_stays_small() -> None:
+    """On Linux the peak of a child's memory counts what forked it."""
+    large = "{name for name in sys.modules if name.split('.')[0] in ('leasehold', 'numpy', 'polars', 'scipy')}"
+    script = f"import sys, bench.__main__; print(*{large})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.stdout.split() == []
 
 
 def test_cases_are_chosen_by_name_and_by_what_is_long() -> None:
