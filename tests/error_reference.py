@@ -65,7 +65,7 @@ _WRONG: list[dict[str, object]] = [{}]
 
 _INTRO = """# Errors
 
-An error is one line: the field or file, the value, and what was expected. This page lists what can be said, and what to
+An error is one line: the field or file, the value, and what was expected. This page lists all errors, and what to
 do about it. It is generated: `make keys` writes it.
 
 ## Exit codes

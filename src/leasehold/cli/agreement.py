@@ -56,7 +56,7 @@ def try_agreement(
     quiet = not sys.stderr.isatty()
     with (
         minding_ctrl_c() as interruption,
-        showing_progress("playing what was asked, twice", quiet=quiet) as report,
+        showing_progress("replaying the requests, twice", quiet=quiet) as report,
     ):
 
         def passing(progress: RunProgress) -> None:

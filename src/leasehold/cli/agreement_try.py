@@ -53,7 +53,7 @@ def past_of_gateway(days: float) -> PlayedRequests:
         leases = [lease for lease in _since(client, since) if not _was_withdrawn(lease)]
         scenario = _scenario(client.sites.list(), client.agreements.list(), since)
     if not leases:
-        raise InvalidField("--days", days, "more of them: nothing was asked of the gateway in these")
+        raise InvalidField("--days", days, "more: the gateway received no requests in this time")
     jobs = sorted((_job(lease, since, scenario) for lease in leases), key=lambda job: job.submit_ms)
     how = f"guests are routed by {scenario.gateway.policy}"
     talk(f"{count(len(jobs), 'lease')} since {since:%Y-%m-%d %H:%M} UTC; {how}")

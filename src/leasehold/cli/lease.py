@@ -56,7 +56,7 @@ TypeOf = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help="What happens when others need the room: cancelable (ends), suspendable (is suspended), "
+        help="What happens when its VMs are needed: cancelable (ends), suspendable (is suspended), "
         "migratable (moves), non-preemptable (nothing).",
         rich_help_panel=WHAT,
         autocompletion=complete_type,
@@ -385,6 +385,6 @@ def logs(
     if json:
         answer_json({"console": text} if console else {"entries": entries})
     elif console and not text:
-        talk("leasehold: its machines have written nothing yet")
+        talk("leasehold: its machines have no output yet")
     else:
         answer(text.rstrip("\n") if console else "\n".join(history(entries)), as_it_is=raw and console)

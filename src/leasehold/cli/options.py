@@ -98,7 +98,7 @@ IdempotencyKey = Annotated[
 ]
 Json = Annotated[bool, switch("--json", does="Answer with one JSON object.")]
 Quiet = Annotated[bool, switch("--quiet", "-q", does="Print only the path of the result.")]
-Force = Annotated[bool, switch("--force", does="Replace the run folder that is there.")]
+Force = Annotated[bool, switch("--force", does="Replace an existing run folder.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="PATH", help="Output path.", show_default=False),
@@ -141,7 +141,7 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
 
 
 NEEDS = "Requirements on each node"
-SURELY = "When, and how surely"
+SURELY = "Timing and reliability"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ Config = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help=f"Configuration; else {CONFIG_FILE} in the data folder, if it is there.",
+        help=f"Configuration; else {CONFIG_FILE} in the data folder, if it exists.",
         show_default=False,
     ),
 ]

@@ -67,7 +67,7 @@ _ALL = (
         "victims",
         "Victim selection: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
     ),
-    Packaged("beyond", "beyond", "Routing policies of our own beside the published ones."),
+    Packaged("beyond", "beyond", "Leasehold's own routing policies beside the published ones."),
 )
 EVALUATIONS = {one.name: one for one in _ALL}
 EVERYTHING = "all"

@@ -105,7 +105,7 @@ def _take_over(how: Measure, names: Sequence[str], kept: Kept, manner: Manner) -
     _carry_out(how, todo, again, manner)
     found = campaign.first_difference(kept, again, todo)
     if found is not None:
-        talk(f"leasehold: {found}; nothing is taken over")
+        talk(f"leasehold: {found}; no results are reused")
         return
     made, taken = sum(len(task.seeds) for task in todo), campaign.take_over(kept, todo)
     talk(f"leasehold: {count(made, 'run')} made again, all the same; {taken:,} of earlier code taken over")

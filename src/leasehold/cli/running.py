@@ -157,7 +157,7 @@ def choose_folder(name: str, wanted: Path | None, *, force: bool = False) -> Pat
         if not force:
             raise InvalidField("--out", str(wanted), "a new or empty folder, or --force to replace a run")
         if not _is_run(wanted):
-            raise InvalidField("--out", str(wanted), "the folder of an earlier run: --force replaces nothing else")
+            raise InvalidField("--out", str(wanted), "the folder of an earlier run, as --force replaces only those")
     return wanted
 
 

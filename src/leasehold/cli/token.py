@@ -50,7 +50,7 @@ def create(  # noqa: PLR0917 - one argument for each option
     ] = None,
     expires: Annotated[
         str,
-        typer.Option(metavar="TIME", help="Lifetime, such as 30d or 12h.", show_default="for ever"),
+        typer.Option(metavar="TIME", help="Lifetime, such as 30d or 12h.", show_default="unlimited"),
     ] = "",
     note: Annotated[str, typer.Option(metavar="TEXT", help="A note on its purpose.", show_default=False)] = "",
     json: Json = False,

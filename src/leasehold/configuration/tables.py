@@ -55,7 +55,7 @@ class GatewaySpec:
     tick_ms: Annotated[
         int,
         Seconds(
-            "interval at which the policy is asked again about requests that it holds, if it does not say when",
+            "interval at which the policy reconsiders the requests that it holds, if it does not say when",
             least_ms=1,
         ),
     ] = 10_000

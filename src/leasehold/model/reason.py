@@ -185,7 +185,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.EXTENDED: "may run longer than first requested",
     Reason.LOCAL_NEEDS_ROOM: "was preempted by a local request",
     Reason.RESERVATION_NEEDS_ROOM: "was preempted by a Non-preemptable guest whose reserved time had come",
-    Reason.NO_OTHER_VICTIM: "was preempted below its guaranteed share because no other guest could give way",
+    Reason.NO_OTHER_VICTIM: "was preempted below its guaranteed share because no other guest could be preempted",
     Reason.SITE_SHRANK: "was preempted or replanned because its site has fewer VMs than before",
     Reason.COMPLETED: "ran to its end",
     Reason.WALLTIME_REACHED: "was ended at its requested time",

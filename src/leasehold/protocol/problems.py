@@ -31,7 +31,7 @@ class Kind(Enum):
     NO_SUCH_TOKEN = 404, "There is no such token"
     METHOD_NOT_ALLOWED = 405, "This cannot be done here"
     IDEMPOTENCY_CONFLICT = 409, "The key was used for another request"
-    LEASE_CLOSED = 409, "The lease is over"
+    LEASE_CLOSED = 409, "The lease has ended"
     CANNOT_EXTEND = 409, "The lease cannot last longer now"
     CANNOT_FORGET = 409, "The site cannot be forgotten now"
     CANNOT_REMOVE_PEER = 409, "The peer cannot be removed now"

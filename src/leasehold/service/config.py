@@ -320,7 +320,7 @@ class JobsSpec:
     silent_after_ms: Annotated[
         int,
         Seconds(
-            "time without an answer after which the nodes of a site are out of reach",
+            "time without an answer after which the nodes of a site count as unreachable",
             more=": they get no more jobs, and their running jobs start again elsewhere",
             least_ms=1,
         ),

@@ -53,7 +53,7 @@ class ConsoleElsewhere(ServiceError):
         self.site = site
         super().__init__(
             f"lease {lease_id} is at {site}, which decides for itself:"
-            f" what its machines have written is there; ask the operators of {site}"
+            f" its output is stored there; ask the operators of {site}"
         )
 
 
@@ -80,13 +80,13 @@ class TooManyOpen(ServiceError):
 
 
 class Closed(ServiceError):
-    """The lease is over."""
+    """The lease has ended."""
 
     kind = Kind.LEASE_CLOSED
 
     def __init__(self, lease_id: int, state: str) -> None:
         self.lease_id = lease_id
-        super().__init__(f"lease {lease_id} is {state}, and nothing can be changed about it")
+        super().__init__(f"lease {lease_id} is {state} and cannot be changed")
 
 
 class CannotExtend(ServiceError):

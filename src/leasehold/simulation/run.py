@@ -91,7 +91,7 @@ def make_manifest(
 
 
 def _happened(sources: Sequence[CountingSource]) -> dict[str, Any]:
-    """Give the number of events of each kind besides jobs; nothing for a scenario that has none."""
+    """Give the number of events of each kind, jobs excluded; nothing for a scenario that has none."""
     if not sources:
         return {}
     return {"events": {kind: count for source in sources for kind, count in sorted(source.counts.items())}}

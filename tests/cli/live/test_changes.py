@@ -157,4 +157,4 @@ class TestLogs:
     def test_an_empty_console_is_said_to_be_empty(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42/console", Reply(body="", kind="text/plain"))
         said = cli("lease", "logs", "42", "--console")
-        assert (said.out, said.err) == ("", "leasehold: its machines have written nothing yet\n")
+        assert (said.out, said.err) == ("", "leasehold: its machines have no output yet\n")

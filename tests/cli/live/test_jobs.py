@@ -120,7 +120,7 @@ class TestSubmitting:
             (["--nodes", "-1"], "--nodes: got -1, expected a whole number"),
             (["--software", "numpy => 1"], "--software: got '=>', expected one of"),
             (["--software", "numpy >= x"], "--software: got 'x', expected a version such as"),
-            (["--input", "gone.fits"], "--input: got 'gone.fits', expected a file that is there"),
+            (["--input", "gone.fits"], "--input: got 'gone.fits', expected an existing file"),
             (["--input", "a:7 apples@lyon"], "--input: got '7 apples', expected a number of B"),
             (["--deadline", "soon"], "--deadline: got 'soon', expected a time such as 18:00"),
             (["--deadline", "25:00"], "--deadline: got '25:00', expected a time such as 18:00"),

@@ -126,7 +126,7 @@ class TestSubmit:
         said = cli(*SUBMIT, "--wait")
         assert said.code == 130
         assert said.err.splitlines()[-1] == (
-            "leasehold: lease 42 goes on; `leasehold lease watch 42` follows it, `leasehold lease cancel 42` ends it"
+            "leasehold: lease 42 continues; `leasehold lease watch 42` follows it, `leasehold lease cancel 42` ends it"
         )
 
     @pytest.mark.parametrize(

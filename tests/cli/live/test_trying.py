@@ -96,4 +96,4 @@ def test_nothing_to_try_it_on_is_said(cli: Cli, gateway: Gateway) -> None:
     agreed(gateway)
     said = cli("agreement", "try", "terms.toml", "--on", "live", "--days", "0.01")
     assert said.code == 2
-    assert "--days: got 0.01, expected more of them" in said.err
+    assert "--days: got 0.01, expected more" in said.err

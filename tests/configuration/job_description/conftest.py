@@ -16,7 +16,7 @@ def _moment(field: str, text: str) -> int:
 
 def _size(field: str, path: str) -> int:
     if path not in SIZES:
-        raise InvalidField(field, path, "a file that is there")
+        raise InvalidField(field, path, "an existing file")
     return SIZES[path]
 
 

@@ -214,7 +214,7 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
         ({"DataStaging": "x"}, r"DataStaging\[0\]: got 'x', expected an object with FileName, Source, Size"),
         (
             {"DataStaging": [{"FileName": "gone"}]},
-            r"\[0\].FileName: got 'gone', expected a file that is there",
+            r"\[0\].FileName: got 'gone', expected an existing file",
         ),
         ({"DataStaging": [{"Source": "x"}]}, r"DataStaging\[0\].FileName: missing"),
         (
@@ -342,9 +342,9 @@ def test_files_are_looked_at_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert size_of("Source", "a", tmp_path) == 5
     assert size_of("Source", str(tmp_path / "a")) == 5
-    with pytest.raises(InvalidField, match=r"Source: got 'b', expected a file that is there \(.*/b: No such"):
+    with pytest.raises(InvalidField, match=r"Source: got 'b', expected an existing file \(.*/b: No such"):
         size_of("Source", "b", tmp_path)
-    with pytest.raises(InvalidField, match=r"expected a file \("):
+    with pytest.raises(InvalidField, match=r"expected a regular file \("):
         size_of("Source", ".", tmp_path)
     with pytest.raises(InvalidField, match=r"no path"):
         size_of("Source", "a\0b", tmp_path)

@@ -97,7 +97,7 @@ def test_a_job_may_come_as_xml_and_is_the_same(house: House) -> None:
         (
             JSDL.replace("<Resources>", "<DataStaging><FileName>a</FileName></DataStaging><Resources>"),
             "DataStaging[0].FileName",
-            "a Size beside it: the gateway does not see the files of its callers",
+            "a Size as well: the gateway does not see the files of its callers",
         ),
         ("<JobDefinition>", "body", "a description of a job in XML: line 1 is not valid XML: no element found"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "body", "has a document type declaration"),

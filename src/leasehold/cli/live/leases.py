@@ -107,7 +107,7 @@ ADVICE: dict[str, str] = {
     Reason.NON_PREEMPTABLE_TOO_LONG: "Ask for less time, or for a migratable lease.",
     **dict.fromkeys(
         (Reason.NO_AGREEMENT, Reason.PREEMPTABLE_ONLY, Reason.NOT_A_MEMBER, Reason.AGREEMENT_REVOKED),
-        "An agreement would let it in (`leasehold agreement propose`), or without_agreement in [sharing].",
+        "An agreement would admit it (`leasehold agreement propose`), or without_agreement in [sharing].",
     ),
     Reason.LOCAL_QUEUE_CLOSED: "Try again when the site has free VMs: `leasehold site list` shows it.",
     Reason.NO_CAPABLE_SITE: "A cancelable lease needs none of these capabilities; see `leasehold site capabilities`.",
@@ -511,7 +511,7 @@ def waited_for(client: Client, lease: Lease) -> Lease:
                 talk(happening(change))
     except KeyboardInterrupt:
         talk(
-            f"leasehold: lease {lease.id} goes on; `leasehold lease watch {lease.id}` follows it, "
+            f"leasehold: lease {lease.id} continues; `leasehold lease watch {lease.id}` follows it, "
             f"`leasehold lease cancel {lease.id}` ends it"
         )
         raise

@@ -278,9 +278,9 @@ def size_of(field: str, path: str, folder: Path | None = None) -> int:
         size_bytes = place.stat().st_size
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "no path"
-        raise InvalidField(field, path, f"a file that is there ({place}: {why})") from None
+        raise InvalidField(field, path, f"an existing file ({place}: {why})") from None
     if not place.is_file():
-        raise InvalidField(field, path, f"a file ({place} is none)")
+        raise InvalidField(field, path, f"a regular file ({place} is not one)")
     return size_bytes
 
 

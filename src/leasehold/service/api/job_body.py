@@ -78,7 +78,7 @@ def _moment(field: str, text: str) -> int:
 
 
 def _no_size(field: str, path: str) -> int:
-    raise InvalidField(field, path, "a Size beside it: the gateway does not see the files of its callers")
+    raise InvalidField(field, path, "a Size as well: the gateway does not see the files of its callers")
 
 
 # The form: named as in JSON; an amount with a unit is two controls of one name, a row of files four

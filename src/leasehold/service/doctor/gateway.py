@@ -204,7 +204,7 @@ def check_tls(subject: Subject) -> list[Finding]:
     service = subject.config.service
     if service.tls_certificate is None or service.tls_key is None:
         if service.behind_tls_proxy:
-            return [note("the gateway itself speaks no TLS", "make sure that only the proxy can reach it")]
+            return [note("the gateway itself does not use TLS", "make sure that only the proxy can reach it")]
         return [ok("no TLS, and only this machine can reach it")]
     try:
         check_key_pair(service.tls_certificate, service.tls_key)
@@ -317,7 +317,7 @@ def _shrunk(subject: Subject, contents: Contents) -> list[Finding]:
 def _left_behind(subject: Subject, contents: Contents) -> list[Finding]:
     """Say which sites have leases and are not configured: no gateway would start like that."""
     known = {site.name for site in subject.config.clusters} | contents.remotes | {""}
-    cure = "put it back into the configuration until they are over"
+    cure = "put it back into the configuration until they have ended"
     return [
         problem(f"open leases are at the site {site}, which is not configured", cure)
         for site in sorted(contents.sites - known)
@@ -396,7 +396,7 @@ def _isolation(subject: Subject, site: SiteSpec) -> list[Finding]:
     findings: list[Finding] = []
     if os.geteuid() == 0:
         text = f"site {site.name}: its machines run as root; an escape from one gives control of this computer"
-        cure = f"run the gateway, or leasehold site {site.name}, as a user with nothing but /dev/kvm"
+        cure = f"run the gateway, or leasehold site {site.name}, as a user with no other access than to /dev/kvm"
         findings.append(warning(text, cure))
     store = sqlite_path(read_url(subject.store_url))
     machines = subject.data.work / "machines"
@@ -434,11 +434,11 @@ def _speed(site: SiteSpec, options: QemuOptions, image: Image, cache_folder: Pat
         return note(f"site {site.name}: {slowly}, as configured", cure)
     works = kvm_known_to_work(image, cache_folder)
     if works is None and could_have_kvm():
-        text = f"site {site.name}: whether KVM works is tried when the first machine starts"
-        return note(text, "nothing has to be done")
+        text = f"site {site.name}: KVM is tested when the first machine starts"
+        return note(text, "no action needed")
     if works:
         return ok(f"site {site.name}: KVM; a guest has booted with it")
-    return note(f"site {site.name}: {slowly}", "run it where /dev/kvm is there and its guests boot")
+    return note(f"site {site.name}: {slowly}", "run it on a machine with a working /dev/kvm")
 
 
 GATEWAY: Mapping[str, Callable[[Subject], list[Finding]]] = {

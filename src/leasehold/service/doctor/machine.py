@@ -100,10 +100,10 @@ def check_python() -> list[Finding]:
 def check_kvm(device: Path = _KVM) -> list[Finding]:
     """Do virtual machines run at full speed?"""
     if not device.exists():
-        cure = "on bare metal switch virtualisation on in the firmware; in a virtual machine let its host nest"
+        cure = "on bare metal switch virtualisation on in the firmware; in a virtual machine enable nesting on its host"
         return [note(f"no {device}: machines under QEMU would be interpreted, about ten times slower", cure)]
     if not os.access(device, os.R_OK | os.W_OK):
-        return [note(f"{device} is there, and not for this user", "add the user to the group kvm, log in again")]
+        return [note(f"{device} exists, but this user may not use it", "add the user to the group kvm, log in again")]
     return [ok(f"{device} can be used")]
 
 

@@ -46,7 +46,7 @@ class HasOutput(Protocol):
     """A driver that keeps what commands write, apart from what else is on a console."""
 
     async def output(self, lease_id: int) -> Output:
-        """Return it; also for some time after the lease is over. Empty where nothing is known of the lease."""
+        """Return it; also for some time after the lease has ended. Empty where nothing is known of the lease."""
         ...
 
 

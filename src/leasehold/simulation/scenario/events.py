@@ -174,7 +174,7 @@ KINDS: Mapping[str, TimelineKind] = {
         ("site",),
         ("lasts_s",),
         "the machines of the cluster do not answer, for `lasts_s` or until they are reachable: no guest starts or"
-        " resumes there; what runs goes on",
+        " resumes there; what runs continues",
     ),
     "reachable": TimelineKind(("site",), (), "the machines of the cluster answer again"),
     "cancel": TimelineKind(

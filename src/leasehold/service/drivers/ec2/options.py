@@ -81,5 +81,5 @@ def read_options(options: Mapping[str, object]) -> Ec2Options:
     """Read the options; raises InvalidField or UnknownName with the key as field."""
     read = OPTIONS.read(Keys(options))
     if read.root_gib is not None and read.root_device is None:
-        raise InvalidField("root_gib", read.root_gib, "root_device beside it, which says whose size that is")
+        raise InvalidField("root_gib", read.root_gib, "root_device as well: the device of that size")
     return read
