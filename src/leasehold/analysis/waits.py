@@ -43,7 +43,7 @@ def exact_where_needed(run: Run, rough: pl.DataFrame) -> pl.DataFrame:
             party=PARTY,
             wait_ms=pl.col("first_start_ms") - pl.col("ready_ms"),
         )
-        started = waits.filter(pl.col("wait_ms").is_not_null() & LOW.is_in(there))
+        started = waits.filter(pl.col("wait_ms").is_not_null() & LOW.is_in(there)).cast({pl.String: pl.Categorical})
         exact.add(started.group_by(*CELL, "wait_ms").agg(leases=pl.len().cast(pl.Int64)))
     others = rough.filter(~pl.col("wait_ms").is_in(there))
     return pl.concat([others.select(*CELL, "wait_ms", "leases"), exact.total()])
