@@ -147,15 +147,23 @@ def growth(setting: Setting) -> Iterator[Reading]:
         sizes = full if setting.full else default
         setting.say(f"growth: {kind}, {sizes[0]:,} to {sizes[-1]:,}")
         for name, environment in setting.variants.items():
-            told = answer_of("bench.growth", kind, *map(str, sizes), environment=environment)
-            for what, costs in told.items():
-                each = {int(size): cost_us for size, cost_us in costs.items()}
+            rounds = [
+                answer_of("bench.growth", kind, *map(str, sizes), environment=environment)
+                for _ in range(setting.rounds)
+            ]
+            for what in rounds[0]:
+                each = {size: least for size in sizes if (least := _least(rounds, what, str(size))) is not None}
                 shown = ", ".join(f"{size:,}: {cost_us:,.0f}" for size, cost_us in each.items())
                 setting.say(f"  {what}, {name}, us each at {shown}")
                 top = dict(sorted(each.items())[-3:])
                 if len(top) > 1:
-                    size = f"{min(top):,} to {max(top):,}"
-                    yield Reading(f"growth.{what}", name, size, exponent(top))
+                    yield Reading(f"growth.{what}", name, f"{min(top):,} to {max(top):,}", exponent(top))
+
+
+def _least(rounds: Sequence[Mapping[str, Mapping[str, float]]], what: str, size: str) -> float | None:
+    """Return the least of some rounds, None where a round did not come so far."""
+    costs = [one[what].get(size) for one in rounds if what in one]
+    return min(cost for cost in costs if cost is not None) if costs and None not in costs else None
 
 
 def start(setting: Setting) -> Iterator[Reading]:

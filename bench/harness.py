@@ -23,7 +23,7 @@ from bench.race import PURE, Setting, Skipped
 THRESHOLDS = Path(__file__).with_name("thresholds.toml")
 SAME_MACHINE, OTHER_MACHINE = 0.8, 0.5
 """How much of the recorded speed is kept at least; ratios differ between machines, too."""
-EXPONENT_MARGIN = 0.2
+EXPONENT_MARGIN = 0.4
 
 
 class Unit(Enum):
