@@ -60,8 +60,8 @@ def entries(draw: st.DrawFn) -> Plain:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
-    """Two clusters in which anything may happen; returns the keys, and the logs by the names of their streams."""
+def own_clusters(draw: st.DrawFn) -> list[Plain]:
+    """Two clusters of the gateway's own."""
     clusters: list[Plain] = []
     for name, slots in SLOTS.items():
         cluster: Plain = {"name": name, "slots": slots, "overhead": {"suspend_ms_per_gib": 3_000, "vms_per_node": 2}}
@@ -74,6 +74,25 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
         elif draw(st.booleans()):
             cluster["native_order"] = draw(st.sampled_from(["fifo", "shortest", "widest"]))
         clusters.append(cluster)
+    return clusters
+
+
+@st.composite
+def managed_clusters(draw: st.DrawFn) -> list[Plain]:
+    """None, or one that decides for itself, or is behind a peer."""
+    if draw(st.booleans()):
+        return []
+    cluster: Plain = {"name": "c", "slots": 4, "manager_delay_s": draw(st.integers(1, 20))}
+    if ask := draw(st.sampled_from(["", "none-can", "none-can-now"])):
+        cluster["peer_ask"] = ask
+    return [cluster]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
+    """Two or three clusters in which anything may happen; returns the keys, and the logs by their streams."""
+    managed = draw(managed_clusters())
+    clusters = [*draw(own_clusters()), *managed]
     users = st.fixed_dictionaries(
         {}, optional={"patience_s": st.integers(1, 90), "cancel_share": st.just(0.3), "extend_share": st.just(0.5)}
     )
@@ -84,6 +103,11 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
     if draw(st.integers(0, 3)) == 0:
         guests["together"] = {"share": 0.5, "claim": draw(st.sampled_from(["incremental", "reservation"]))}
     timeline = draw(st.lists(entries(), max_size=6))
+    if managed:
+        own["site"] = draw(st.sampled_from(["a", "c"]))
+        kinds = ["drain", "resume", "unreachable", "reachable", "forget"]
+        for kind in draw(st.lists(st.sampled_from(kinds), max_size=3)):
+            timeline.append({"at_s": draw(TIMES), "kind": kind, "site": "c"})
     keys = {
         "name": "any",
         "seed": draw(st.integers(0, 99)),
@@ -99,7 +123,7 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
         keys["sharing"] = {"threshold": draw(st.sampled_from([0, 10]))}
         timeline.append({"at_s": draw(TIMES), "kind": "lift-penalty", "agreement": "first", "consumer": "1"})
         timeline.append({"at_s": 401, "kind": "revoke", "agreement": "first"})
-    return keys, {"own": draw(logs(SLOTS["a"])), "guests": draw(logs(SLOTS["a"]))}
+    return keys, {"own": draw(logs(4)), "guests": draw(logs(SLOTS["a"]))}
 
 
 @given(scenarios())

@@ -162,6 +162,57 @@ class TestNativeSchedulers:
         assert set(column(run, "state")) == {"completed"}
 
 
+class TestManagers:
+    """Cluster b decides for itself, and messages take a second."""
+
+    def clusters(self, slots: int = 1) -> list[Plain]:
+        return [{"name": "a", "slots": slots}, {"name": "b", "slots": 4, "manager_delay_s": 1}]
+
+    def test_a_guest_is_offered_and_followed_by_what_the_manager_reports(self, world: World) -> None:
+        run = world.run([(0, 10, 1, 10)], [(0, 100, 2, 100)], cluster=self.clusters())
+        row = leases(run).row(1, named=True)
+        assert (row["site"], row["state"]) == ("b", "completed")
+        assert (row["first_start_ms"], row["end_ms"]) == (1_000, 102_000)
+
+    def test_its_own_users_come_first_there(self, world: World) -> None:
+        scenario = world.values([(50, 100, 4, 100)], [(0, 100, 2, 100)]) | {"cluster": self.clusters()}
+        scenario["stream"][0]["site"] = "b"
+        run = world.run(**scenario)
+        assert leases(run).filter(pl.col("origin") == "local")["first_start_ms"].to_list() == [50_000]
+        assert leases(run).filter(pl.col("origin") == "external")["preemptions"].to_list() == [1]
+
+    def test_while_it_is_out_of_touch_nothing_is_sent_there_and_news_come_late(self, world: World) -> None:
+        silent = {"at_s": 50, "kind": "unreachable", "site": "b", "lasts_s": 200}
+        run = world.run(
+            [(0, 10, 1, 10)], [(0, 100, 2, 100), (60, 10, 2, 10)], cluster=self.clusters(), timeline=[silent]
+        )
+        ends = leases(run).filter(pl.col("origin") == "external").sort("submit_ms")["end_ms"].to_list()
+        assert ends[0] == 251_000
+        assert ends[1] > 251_000
+
+    def test_what_is_there_has_failed_once_it_is_forgotten(self, world: World) -> None:
+        timeline = [
+            {"at_s": 50, "kind": "unreachable", "site": "b"},
+            {"at_s": 90, "kind": "forget", "site": "b"},
+        ]
+        run = world.run([(0, 10, 1, 10)], [(0, 100, 2, 100)], cluster=self.clusters(), timeline=timeline)
+        row = tables(run)["leases"].filter(pl.col("origin") == "external").row(0, named=True)
+        assert (row["state"], row["reason"], row["end_ms"]) == ("failed", "machines-lost", 90_000)
+
+    def test_a_peer_is_asked_for_what_no_own_cluster_can_take(self, world: World) -> None:
+        clusters = self.clusters(slots=2)
+        clusters[1]["peer_ask"] = "none-can"
+        run = world.run([(0, 10, 1, 10)], [(0, 100, 2, 100), (0, 100, 3, 100)], cluster=clusters)
+        assert leases(run).filter(pl.col("origin") == "external")["site"].to_list() == ["a", "b"]
+        assert set(column(run, "state")) == {"completed"}
+        assert "sent-to-peer" in tables(run)["decisions"]["reason"].to_list()
+
+    def test_a_user_cancels_what_runs_there(self, world: World) -> None:
+        cancel = {"at_s": 50, "kind": "cancel", "stream": "guests", "job": 1}
+        run = world.run([(0, 10, 1, 10)], [(0, 100, 2, 100)], cluster=self.clusters(), timeline=[cancel])
+        assert column(run, "state") == ["completed", "cancelled"]
+
+
 class TestUsers:
     def test_a_job_is_cancelled_while_it_waits_and_another_while_it_runs(self, world: World) -> None:
         timeline = [{"at_s": at_s, "kind": "cancel", "stream": "own", "job": job} for at_s, job in ((50, 2), (80, "1"))]

@@ -73,6 +73,10 @@ class EventSource(Protocol):
 
     handlers: Mapping[type, Handler]
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether time has to pass for it, even where the gateway has no lease and no job is to come."""
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """A job entered the world as a request."""
 
@@ -139,7 +143,7 @@ class SimulatedWorld:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""
         queue, jobs = self._event_queue, self._jobs
         number, job = next(jobs, NO_JOB)
-        while job is not None or queue or (self._sources and self.gateway.leases):
+        while job is not None or queue or (self._sources and self._goes_on()):
             if self._called_off and queue and self._is_called_off(*queue[0]):
                 self._called_off.remove(heappop(queue)[0])
                 continue
@@ -159,7 +163,7 @@ class SimulatedWorld:
             for source in self._sources:
                 events += source.events(now_ms)
             while job is not None and job.submit_ms == now_ms:
-                events.append(self._submission(number, job))
+                events.append(self.submission(number, job))
                 number, job = next(jobs, NO_JOB)
             effects = self.gateway.handle(events, now_ms)
             if self._confirms:
@@ -167,7 +171,30 @@ class SimulatedWorld:
             self._apply(effects, now_ms)
             yield now_ms
 
-    def _submission(self, number: int, job: WorkloadJob) -> Event:
+    def _goes_on(self) -> bool:
+        return bool(self.gateway.leases) or any(source.is_busy for source in self._sources)
+
+    # Instant by instant, for a world within another one
+
+    @property
+    def due_ms(self) -> int:
+        """When something happens here next, of itself."""
+        return self._event_queue[0][0] if self._event_queue else NEVER_MS
+
+    def step(self, now_ms: int, events: list[Event]) -> None:
+        """Let an instant pass in which these events come besides those that are due."""
+        queue = self._event_queue
+        self._called_off.discard(now_ms)
+        due: list[Event] = []
+        while queue and queue[0][0] <= now_ms:
+            due.append(heappop(queue)[2])
+        self._apply(self.gateway.handle([*due, *events], now_ms), now_ms)
+
+    def expect(self, lease_id: int, actual_ms: int) -> None:
+        """Know how long a request takes that comes from elsewhere."""
+        self._actual_work[lease_id] = actual_ms * self.gateway.reference_mips
+
+    def submission(self, number: int, job: WorkloadJob) -> Event:
         """Make the event that a job comes; the leases of a co-allocation are known once it was taken in."""
         if job.together is None:
             return Submitted(self._request(number, job))

@@ -32,7 +32,7 @@ from leasehold.model.effect import (
     SuspendLease,
     WithdrawLease,
 )
-from leasehold.model.event import LeaseContinues, LeaseStarted
+from leasehold.model.event import LeaseContinues, LeaseStarted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -267,6 +267,7 @@ class Recorder:
             WithdrawLease: self._withdrawn,
             LeaseStarted: self._begun,
             LeaseContinues: self._begun,
+            SiteReported: self._left,
             LeaseClosed: self._closed,
             Decision: self._decided,
             **self.coallocations.handlers,
@@ -363,6 +364,11 @@ class Recorder:
         is_preempted = effect.reason is Reason.DEADLINE_LOST
         self._end_segment(lease, "preempted" if is_preempted else str(lease.state), now_ms)
         self._write_lease(lease, effect.reason, now_ms)
+
+    def _left(self, effect: LeaseClosed, now_ms: int) -> None:
+        """A guest left the machines of a cluster that decides for itself; its gateway is still to learn of that."""
+        is_preempted = effect.reason is Reason.DEADLINE_LOST
+        self._end_segment(effect.lease, "preempted" if is_preempted else str(effect.lease.state), now_ms)
 
     def _write_lease(self, lease: Lease, reason: Reason, end_ms: int | None) -> None:
         request, job = lease.request, self._jobs.pop(lease.id)

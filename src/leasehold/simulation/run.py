@@ -23,7 +23,7 @@ from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.clusters import ClusterWorld, has_more_than_jobs, run_baseline, runs_alone
-from leasehold.simulation.events.opening import CountingSource, open_sources
+from leasehold.simulation.events.opening import CountingSource, open_managed, open_sources
 from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
 from leasehold.simulation.scenario.sites import routing, sharing, site_settings
@@ -176,8 +176,12 @@ class _GatewayWorld:
         self._gateway = gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
         self._recorder = recorder
         self._sources = open_sources(scenario, gateway)
+        self._managed = open_managed(scenario, gateway, recorder)
+        if self._managed is not None:
+            self._sources = [self._managed, *self._sources]
+        here = jobs if self._managed is None else self._managed.without_their_jobs(jobs)
         invariants = Invariants(gateway) if check else None
-        self._world = SimulatedWorld(gateway, jobs, recorder, invariants, self._sources)
+        self._world = SimulatedWorld(gateway, here, recorder, invariants, self._sources)
 
     @property
     def now_ms(self) -> int:
@@ -193,7 +197,8 @@ class _GatewayWorld:
 
     def finish(self) -> None:
         self._jobs.close()  # so that the notes say how far the logs were read
-        self._recorder.finish(self._gateway.leases, self._world.now_ms)
+        elsewhere = {} if self._managed is None else self._managed.open_locals()
+        self._recorder.finish(self._gateway.leases | elsewhere, self._world.now_ms)
 
     def happened(self) -> dict[str, Any]:
         return _happened(self._sources)
@@ -208,7 +213,11 @@ def make_gateway(
     """Make the gateway of a scenario, its sizes settled, with nothing in it yet."""
     if any(stream.together is not None for stream in scenario.streams):
         resolve_placement_policies()
-    sites = site_settings(scenario)
+    sites = [
+        settings
+        for settings, cluster in zip(site_settings(scenario), scenario.clusters, strict=True)
+        if cluster.manager_delay_ms is None
+    ]
     return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 
 
@@ -234,6 +243,8 @@ def _forgotten(gateway: Gateway) -> int:
         if coallocation.state is CoAllocationState.HELD
         for part in coallocation.parts
     }
+    for remote in gateway.registry.remotes.values():
+        in_vain |= remote.leases.keys() if remote.silent else set()
     return len(gateway.leases.keys() - in_vain - gateway.pending.unschedulable.keys())
 
 
@@ -255,10 +266,15 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
         if not has_more_than_jobs(scenario):
             run_baseline(scenario, fitting_blocks(open_blocks(scenario, []), scenario), recorder, until_ms)
         else:
-            local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
+            local_jobs: Iterator[tuple[int, WorkloadJob]] = (
+                (number, job) for number, job in _numbered(scenario, []) if job.site is not None
+            )
             # Nothing is routed here, so that there is nothing to learn streams for.
             gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
-            world = SimulatedWorld(gateway, local_jobs, recorder, sources=open_sources(scenario, gateway))
+            sources, managed = open_sources(scenario, gateway), open_managed(scenario, gateway, recorder)
+            if managed is not None:
+                sources, local_jobs = [managed, *sources], managed.without_their_jobs(local_jobs)
+            world = SimulatedWorld(gateway, local_jobs, recorder, sources=sources)
             for _ in world.run(until_ms):
                 pass
     recorder.close()

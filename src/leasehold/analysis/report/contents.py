@@ -183,6 +183,7 @@ _EVENTS = {
         "job that a cluster's own scheduler started first",
         "jobs that clusters' own schedulers started first",
     ),
+    "forget": ("cluster given up for lost", "clusters given up for lost"),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }

@@ -31,6 +31,8 @@ class AgreementTimeline:
         self._history: list[Segment] = []
         self.handlers: Mapping[type, Handler] = {Used: self._used} if self._reach_ms else {}
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Agreements change whatever is asked for."""
 

@@ -193,6 +193,8 @@ class NodeFailures:
             LeaseClosed: self._closed,
         }
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nodes fail whatever is asked for."""
 

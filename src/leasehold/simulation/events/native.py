@@ -43,6 +43,8 @@ class NativeSchedulers:
             WithdrawLease: self._changed,
         }
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:  # noqa: ARG002 - one signature for all
         """A job comes to one of the schedulers."""
         if request.site in self._orders:

@@ -1,20 +1,26 @@
 """From what a scenario says to the sources of its events."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.peering import AskWhen
+from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
+from leasehold.simulation.events.managed import ManagedCluster, ManagedClusters
 from leasehold.simulation.events.native import NativeSchedulers
 from leasehold.simulation.events.starts import MachineStarts
 from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
-from leasehold.simulation.kernel import EventSource
-from leasehold.simulation.scenario.events import AGREEMENT_KINDS
+from leasehold.simulation.kernel import NEVER_MS, EventSource, Observer
+from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry
+from leasehold.simulation.scenario.sites import site_settings
 from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.workload.cancelled import cancelled_after_ms
+from leasehold.simulation.workload.streams import random_stream
 
 
 class CountingSource(EventSource, Protocol):
@@ -23,8 +29,32 @@ class CountingSource(EventSource, Protocol):
     counts: Counter[str]
 
 
+def open_managed(scenario: Scenario, gateway: Gateway, observer: Observer) -> ManagedClusters | None:
+    """Make the clusters that decide for themselves, known to the gateway; None where there are none."""
+    clusters = {}
+    for settings, cluster in zip(site_settings(scenario), scenario.clusters, strict=True):
+        if cluster.manager_delay_ms is not None:
+            alone = Routing(routing_policy("rr")(random_stream(scenario.seed, "manager", cluster.name)), learns=False)
+            manager = Gateway([settings], alone, scenario.reference_mips)
+            silences = _silences(scenario.timeline, cluster.name)
+            ask = AskWhen(cluster.peer_ask) if cluster.peer_ask else None
+            clusters[cluster.name] = ManagedCluster(manager, observer, cluster.manager_delay_ms, silences, ask)
+    return ManagedClusters(gateway, clusters, scenario.timeline) if clusters else None
+
+
+def _silences(timeline: Iterable[TimelineEntry], name: str) -> list[tuple[int, int]]:
+    """Give from when until when a cluster is out of touch."""
+    found: list[tuple[int, int]] = []
+    for entry in sorted((one for one in timeline if one.site == name), key=lambda one: one.at_ms):
+        if entry.kind == "unreachable":
+            found.append((entry.at_ms, NEVER_MS if entry.lasts_ms is None else entry.at_ms + entry.lasts_ms))
+        elif entry.kind == "reachable":
+            found = [(begin_ms, min(end_ms, entry.at_ms)) for begin_ms, end_ms in found]
+    return found
+
+
 def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
-    """Give the sources of events that a scenario asks for, its sizes settled; nearly always none."""
+    """Give the other sources of events that a scenario asks for, its sizes settled; nearly always none."""
     sources: list[CountingSource] = []
     nodes = {
         cluster.name: cluster_nodes(
@@ -57,7 +87,9 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
         sources.append(Users(gateway, users, scenario.timeline, logged, scenario.seed))
     if any(entry.kind in AGREEMENT_KINDS for entry in scenario.timeline):
         sources.append(AgreementTimeline(scenario.agreements, scenario.timeline))
-    timeline = SiteTimeline(scenario.timeline)
+    managed = {cluster.name for cluster in scenario.clusters if cluster.manager_delay_ms is not None}
+    entries = [one for one in scenario.timeline if one.site not in managed or one.kind in ("drain", "resume")]
+    timeline = SiteTimeline(entries)
     if not timeline.is_over:
         sources.append(timeline)
     return sources

@@ -48,6 +48,8 @@ class MachineStarts:
         self._starting: dict[int, _Starting] = {}
         self.handlers: Mapping[type, Handler] = {StartLease: self._ordered}
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Machines start as they do, whatever is asked for."""
 

@@ -40,6 +40,8 @@ class SiteTimeline:
         """Whether none is to come."""
         return not self._due
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nothing here is about a single request."""
 

@@ -67,6 +67,8 @@ class Users:
             CoAllocationClosed: self._coallocation_closed,
         }
 
+    is_busy = False
+
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Draw what becomes of a job, once for all components of a co-allocation."""
         users, is_named = self._by_stream.get(job.source), (job.source, job.source_id) in self._named

@@ -177,6 +177,11 @@ KINDS: Mapping[str, TimelineKind] = {
         " resumes there; what runs continues",
     ),
     "reachable": TimelineKind(("site",), (), "the machines of the cluster answer again"),
+    "forget": TimelineKind(
+        ("site",),
+        (),
+        "a cluster with a manager of its own is given up for lost: what the gateway has there has failed",
+    ),
     "cancel": TimelineKind(
         ("stream", "job"), (), "the user cancels the job, waiting or running; a co-allocation with all its components"
     ),
@@ -241,6 +246,16 @@ def check_timeline(entries: Iterable[TimelineEntry], known: Mapping[str, Collect
         for key, names in known.items():
             if (name := getattr(entry, key)) and name not in names:
                 raise UnknownName(f"timeline[{index}].{key}", name, names)
+
+
+def check_kinds(entries: Iterable[TimelineEntry], managed: Collection[str]) -> None:
+    """Refuse what only happens at clusters with managers of their own elsewhere, and the other way round."""
+    for index, entry in enumerate(entries):
+        is_managed, place = entry.site in managed, f"timeline[{index}].site"
+        if entry.kind == "forget" and not is_managed:
+            raise InvalidField(place, entry.site, "a cluster with manager_delay_s: others cannot be forgotten")
+        if entry.kind == "node-failure" and is_managed:
+            raise InvalidField(place, entry.site, "a cluster without manager_delay_s: its manager sees its nodes")
 
 
 def kinds_reference() -> list[str]:

@@ -17,7 +17,14 @@ from leasehold.configuration.times import RunTime
 from leasehold.configuration.toml import TomlFile, read_toml
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.simulation.scenario.events import FAILURES, USERS, check_timeline, read_starts, read_timeline
+from leasehold.simulation.scenario.events import (
+    FAILURES,
+    USERS,
+    check_kinds,
+    check_timeline,
+    read_starts,
+    read_timeline,
+)
 from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
@@ -81,6 +88,8 @@ def _fitting(scenario: Scenario) -> Scenario:
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
+        managed = [one.name for one in scenario.clusters if one.manager_delay_ms is not None]
+        check_kinds(scenario.timeline, managed)
         names = {"site": [one.name for one in scenario.clusters], "stream": [one.name for one in scenario.streams]}
         check_timeline(scenario.timeline, names)
         check_agreements(scenario)  # otherwise once the logs have named the clusters
@@ -101,6 +110,12 @@ def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     own = CLUSTER.values(keys)
     failures = FAILURES.read(keys.table("failures")) if "failures" in keys else keys.take("failures", None)
     starts = read_starts(keys.table("starts")) if "starts" in keys else keys.take("starts", None)
+    if own["peer_ask"] and own["manager_delay_ms"] is None:
+        raise InvalidField(keys.where("peer_ask"), own["peer_ask"], "manager_delay_s beside it")
+    if own["manager_delay_ms"] is not None:
+        for name, value in (("starts", starts), ("failures", failures), ("native_order", own["native_order"])):
+            if value:
+                raise InvalidField(keys.where(name), name, "nothing beside manager_delay_s")
     if starts is not None and own["native_order"]:
         expected = "nothing beside starts: the cluster's scheduler says when its jobs start"
         raise InvalidField(keys.where("native_order"), own["native_order"], expected)

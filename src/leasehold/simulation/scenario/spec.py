@@ -219,6 +219,24 @@ class ClusterSpec:
             optional=True,
         ),
     ] = ""
+    manager_delay_ms: Annotated[
+        int | None,
+        Seconds(
+            "the cluster decides for itself which guests it takes, and messages to its manager and back take so long",
+            unset="none: the gateway decides",
+            least_ms=1,
+        ),
+    ] = None
+    peer_ask: Annotated[
+        str,
+        Choice(
+            "the cluster is behind another gateway, a peer, which is asked for what no cluster here can take"
+            " (`none-can`), or can start now (`none-can-now`)",
+            unset="none: it belongs to this federation",
+            of=("none-can", "none-can-now"),
+            optional=True,
+        ),
+    ] = ""
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
 
@@ -421,7 +439,10 @@ class Scenario:
     @property
     def has_events(self) -> bool:
         """Whether anything happens besides jobs."""
-        machines = any(cluster.failures or cluster.starts or cluster.native_order for cluster in self.clusters)
+        machines = any(
+            cluster.failures or cluster.starts or cluster.native_order or cluster.manager_delay_ms
+            for cluster in self.clusters
+        )
         return bool(self.timeline or machines or any(map(_has_unruly_users, self.streams)))
 
     def to_dict(self) -> Plain:
