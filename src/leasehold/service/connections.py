@@ -122,6 +122,42 @@ class Connections:
         self.is_busy(connection)
 
 
+class _Gathering:
+    """A transport that sends what is written in one turn of the loop at once.
+
+    uvicorn writes the head of an answer and its body apart: two calls of the system, and a client that wakes twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport can do
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send this with whatever else is written in this turn."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._send()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._parts.clear()
+        self._transport.abort()
+
+    def _send(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever parser is installed
     """One connection: uvicorn's, with deadlines."""
 
@@ -136,7 +172,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a request, if there is room."""
-        super().connection_made(transport)
+        super().connection_made(_Gathering(transport, self.loop))
         self.address = address_key(self.client[0]) if self.client else ""
         if not self._all.admit(self):
             transport.write(_BUSY)
@@ -152,9 +188,9 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
 
     def data_received(self, data: bytes) -> None:
         """Read on; a request that has begun has to end in time."""
-        if self._phase == "idle":
-            self._enter("head", self._all.limits.head_s)
         super().data_received(data)
+        if self._phase == "idle" and (self.cycle is None or self.cycle.response_complete):
+            self._enter("head", self._all.limits.head_s)  # most heads come as a whole
         self._head_bytes += len(data)
         self._look()
         if self._phase == "head" and self._head_bytes > MOST_HEAD_BYTES:

@@ -12,9 +12,9 @@ caller's own where it sends one.
 import logging
 import re
 from collections.abc import Mapping
+from random import getrandbits
 from time import perf_counter
 from typing import TextIO
-from uuid import uuid4
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -198,7 +198,7 @@ class RequestLog:
 
 def _id_of(scope: Scope) -> str:
     given = Headers(scope=scope).get(ID_HEADER, "")
-    return given if _ID.fullmatch(given) else uuid4().hex[:16]
+    return given if _ID.fullmatch(given) else f"{getrandbits(64):016x}"
 
 
 def _consumer(scope: Scope) -> str:

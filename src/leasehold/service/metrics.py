@@ -188,6 +188,7 @@ class Metrics:
         self._http = self._histogram(
             "http_request_duration_seconds", "Time to answer over HTTP", _HTTP_S, "route", "method", "status"
         )
+        self._timers: dict[tuple[str, str, str], Histogram] = {}
         self._streams = Gauge("leasehold_open_streams", "Open streams of changes", registry=self.registry)
         self._clock_ahead = Gauge(
             "leasehold_clock_offset_seconds",
@@ -291,7 +292,11 @@ class Metrics:
     def answered(self, route: str, method: str, status: int, took_s: float) -> None:
         """Measure an answer over HTTP; ``route`` is its pattern, "" where no route fits."""
         known = method if method in METHODS else OTHER
-        self._http.labels(route or OTHER, known, str(status)).observe(took_s)
+        labels = (route or OTHER, known, str(status))
+        timer = self._timers.get(labels)
+        if timer is None:  # to look one up by its labels takes longer than to observe
+            timer = self._timers[labels] = self._http.labels(*labels)
+        timer.observe(took_s)
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
