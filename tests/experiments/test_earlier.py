@@ -80,7 +80,7 @@ def test_one_that_differs_in_its_last_bit_and_nothing_is_taken_over(
     assert len(code.made) == 4 + 40
     said = capsys.readouterr().err
     assert "two, seed 16: value was 3002.28" in said
-    assert "nothing is taken over" in said
+    assert "no results are reused" in said
     assert kept.of("two")[16]["value"] != before("two", 16)["value"]
     assert footnote(kept) == ""
 

@@ -203,7 +203,7 @@ class TestTrouble:
                     raise ClientError({"Error": {"Code": "RequestLimitExceeded"}}, "any")
 
             calls(here.driver, "before-call.ec2", throttle)
-            with pytest.raises(ConnectionError, match="asked too often"):
+            with pytest.raises(ConnectionError, match="limits the request rate"):
                 await here.driver.observe()
             await here.has_no_room_for(order(Verb.START, 2))
             assert await here.tell(order(Verb.STOP)) == {}, "what makes room is taken on all the same"
