@@ -91,10 +91,15 @@ class TableWriter:
             self.flush()
 
     def extend(self, count: int, columns: Mapping[str, Values]) -> None:
-        """Append ``count`` rows as columns; columns that are not given are null."""
+        """Append ``count`` rows as columns, one of them at least with a value for each; those not given are null."""
+        if count == 0:
+            return
         self._close_rows()
-        block = [_series(column, columns.get(column.name), count) for column in self._columns]
-        self._blocks.append(pl.DataFrame(block))
+        given = [(column, columns.get(column.name)) for column in self._columns]
+        raw = {column.name: _raw(column, values) for column, values in given}
+        block = pl.DataFrame([series for series in raw.values() if series is not None])
+        # All columns in one go: each operation of its own has a price, whatever the number of rows.
+        self._blocks.append(block.select([_made(column, values, raw[column.name]) for column, values in given]))
         self._waiting += count
         if self._waiting >= ROWS_PER_PART:
             self.flush()
@@ -130,19 +135,24 @@ class TableWriter:
         rmtree(self._parts)
 
 
-def _series(column: TableColumn, values: Values, count: int) -> pl.Series:
-    """Make a column of a block."""
-    kind = _TYPES[column.kind]
+def _raw(column: TableColumn, values: Values) -> pl.Series | None:
+    """Return the values that are one for each row, as they are; None where all rows have the same."""
     if isinstance(values, Coded):
-        codes = pl.Series(column.name, values.codes, dtype=pl.Int64())
-        known = codes.set(codes < 0, None) if column.may_be_null else codes
-        return pl.Series(values.names, dtype=pl.String()).gather(known).alias(column.name)
-    if values is None or isinstance(values, int | str):
-        return pl.repeat(values, count, dtype=kind, eager=True).alias(column.name)
-    series = pl.Series(column.name, values)
-    if series.dtype == pl.Int64 and column.may_be_null:
-        series = series.set(series < 0, None)
-    return series.cast(kind)  # numbers as text: a log's own numbers of its jobs
+        return pl.Series(column.name, values.codes, dtype=pl.Int64())
+    return None if values is None or isinstance(values, int | str) else pl.Series(column.name, values)
+
+
+def _made(column: TableColumn, values: Values, raw: pl.Series | None) -> pl.Expr:
+    """Say how a column of the table is made of what `_raw` returned."""
+    kind = _TYPES[column.kind]
+    if raw is None:
+        return pl.lit(values, dtype=kind).alias(column.name)
+    made = pl.col(column.name)
+    if raw.dtype == pl.Int64 and column.may_be_null:
+        made = pl.when(made >= 0).then(made)
+    if isinstance(values, Coded):
+        return pl.lit(pl.Series(values.names, dtype=pl.String())).gather(made).alias(column.name)
+    return made.cast(kind)  # numbers as text: a log's own numbers of its jobs
 
 
 @dataclass(slots=True)
