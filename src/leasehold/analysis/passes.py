@@ -25,6 +25,9 @@ from leasehold.analysis.run import Run, streamed
 CELL = ("site", "origin", "party")
 """What cells are kept for; everything that is asked for is a sum over some of them."""
 
+WORKED = ("run", "claim")
+"""Segments of a lease whose machines were there: without one it may have been saved or moved, but never began."""
+
 STRETCHES = 480
 """Into how many stretches the time of a run is cut; charts show as many, or a divisor."""
 
@@ -128,14 +131,14 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
         waits.add(facts.drop_nulls("wait_ms").group_by(*CELL, low=LOW).agg(leases=pl.len().cast(pl.Int64)))
         matched = held.take(facts)
         account(matched)
-        owned += matched["lease_id"].filter(matched["kind"] != "start").n_unique()
+        owned += matched["lease_id"].filter(matched["kind"].is_in(WORKED)).n_unique()
         delays.add(_by_cell(starts.take(facts), wanted.delays))
     for matched in held.rest():  # tables in another order than ours: their leases are looked up
         account(matched)
         owned = -1
     if owned < 0:
         owned = streamed(
-            run.scan("segments").filter(pl.col("kind") != "start").select(pl.col("lease_id").n_unique())
+            run.scan("segments").filter(pl.col("kind").is_in(WORKED)).select(pl.col("lease_id").n_unique())
         ).item()
     return Summary(
         leases.total(),

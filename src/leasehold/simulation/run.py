@@ -197,8 +197,11 @@ class _GatewayWorld:
 
     def finish(self) -> None:
         self._jobs.close()  # so that the notes say how far the logs were read
-        elsewhere = {} if self._managed is None else self._managed.open_locals()
-        self._recorder.finish(self._gateway.leases | elsewhere, self._world.now_ms)
+        unfinished = self._gateway.leases
+        if self._managed is not None:
+            self._managed.settle()
+            unfinished = unfinished | self._managed.open_locals()
+        self._recorder.finish(unfinished, self._world.now_ms)
 
     def happened(self) -> dict[str, Any]:
         return _happened(self._sources)

@@ -158,13 +158,22 @@ class ManagedCluster:
         closed.clear()
         self._report(self._live(), now_ms)
 
-    def forget(self, now_ms: int) -> None:
-        """The gateway forgets this cluster: what it has offered ends here too."""
+    def unheard(self) -> list[SiteReported]:
+        """Return the reports that are still on their way to the gateway."""
+        return [what for _, _, what in sorted(self._to_gateway) if isinstance(what, SiteReported)]
+
+    def forget(self, now_ms: int) -> list[SiteReported]:
+        """The gateway forgets this cluster: what it has offered ends here too. Returns the reports still on the way.
+
+        They count: nobody forgets a site before it is known what became of the guests there.
+        """
+        reports = self.unheard()
         self._to_gateway.clear()
         self._to_manager.clear()
         self.world.step(now_ms, [CancelRequested(number) for number in self._offered])
         self._offered.clear()
         self._shown.closed.clear()
+        return reports
 
     def news(self, now_ms: int) -> list[SiteReported | SiteLive]:
         """Take what arrives at the gateway now."""
@@ -222,6 +231,18 @@ class ManagedClusters:
             else:
                 yield number, job
 
+    def settle(self) -> None:
+        """The run is over: leases whose manager cannot be heard now have what it knows of their starts."""
+        for cluster in self._clusters.values():
+            for report in cluster.unheard():
+                lease = self._gateway.leases.get(report.lease_id)
+                if lease is None or lease.site != cluster.name:
+                    continue
+                if lease.first_start_ms < 0:
+                    lease.first_start_ms = report.first_start_ms
+                lease.preemptions = max(lease.preemptions, report.preemptions)
+                lease.overhead_vm_ms = max(lease.overhead_vm_ms, report.overhead_vm_ms)
+
     def open_locals(self) -> dict[int, Lease]:
         """Give the open leases of their own users."""
         return {
@@ -248,7 +269,8 @@ class ManagedClusters:
             _, kind, name = self._due.pop()
             self.counts[kind] += 1
             if kind == "forget":
-                self._clusters[name].forget(now_ms)
+                self._clusters[name].pass_time(now_ms, self._actual_ms.__getitem__)
+                found += self._clusters[name].forget(now_ms)
             found.append(SiteForgotten(name) if kind == "forget" else SiteFellSilent(name))
         for cluster in self._clusters.values():
             cluster.pass_time(now_ms, self._actual_ms.__getitem__)
