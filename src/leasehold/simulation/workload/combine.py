@@ -232,16 +232,19 @@ def numbered_blocks(blocks: Iterator[JobBlock]) -> Iterator[JobBlock]:
 
 def whole_instants(blocks: Iterator[JobBlock]) -> Iterator[tuple[JobBlock, int | None]]:
     """Yield the same jobs, those of one instant in one block, and with each block when the next job comes, if any."""
-    held: JobBlock | None = None
+    held: list[JobBlock] = []  # all of one instant
     for block in blocks:
         block.note()
-        known = block if held is None else joined((held, block), block.streams)
-        last = int(np.searchsorted(known.submit_ms, known.submit_ms[-1]))
-        if last:
-            yield known.taken(slice(0, last)), int(known.submit_ms[-1])
-        held = known.taken(slice(last, len(known)))
-    if held is not None:
-        yield held, None
+        next_ms = int(block.submit_ms[-1])
+        last = int(np.searchsorted(block.submit_ms, next_ms))
+        if held and (last or held[0].submit_ms[0] != next_ms):
+            yield joined([*held, block.taken(slice(0, last))], block.streams), next_ms
+            held = []
+        elif last:
+            yield block.taken(slice(0, last)), next_ms
+        held.append(block.taken(slice(last, len(block))))
+    if held:
+        yield joined(held, held[0].streams), None
 
 
 def numbered(jobs: Iterator[WorkloadJob]) -> Generator[tuple[int, WorkloadJob]]:
