@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
 
+from leasehold.leasing.kernel import ALL
+from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.clusters import runs_alone
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.parse import load_scenario
@@ -79,8 +81,18 @@ def test_both_ways_write_the_same(
     assert tables_of(folder / "integers") == tables_of(folder / "objects")
 
 
-def test_what_is_over_is_not_kept(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.swf", [(40, 3, 10, 10)] * 500)
-    scenario = load_scenario(write_scenario(tmp_path, "conservative", "queue", 1000))
-    run_scenario(scenario, tmp_path / "out")
-    assert len(pl.read_parquet(tmp_path / "out" / "leases.parquet")) == 500
+@pytest.mark.parametrize("depth", [0, 1, ALL])
+def test_what_is_over_is_not_kept(depth: int) -> None:
+    """A cluster that has seen ten times as many jobs holds no more of anything."""
+    run = ClusterRun(10, depth, queues=True)
+    held = []
+    for batch in range(10):
+        first_ms = batch * 200_000
+        jobs = [(i + 1, first_ms + i, first_ms + i, 1 + i % 7, 2_000, 1_000) for i in range(100)]
+        run.advance(jobs, first_ms + 200_000)
+        assert len(run.closed_job) == 100
+        run.clear()
+        queue = run.queue
+        columns = [queue.vms, queue.reserved, queue.others, queue.moved, queue.started, queue.reasons]
+        held.append([len(column) for column in columns] + [run.plan.steps])
+    assert held[-1] == held[0]

@@ -7,7 +7,8 @@ from leasehold.gateway.preemptable import HeldPool, PreemptableGuests
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.state import InstantChanges
-from leasehold.leasing.kernel import Profile
+from leasehold.leasing.backfill import WAIT_REASONS
+from leasehold.leasing.kernel import Profile, why_waiting
 from leasehold.leasing.overhead import MeasuredOverheads, Measurement, Overheads
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, LeaseClosed, StartLease, WithdrawLease
@@ -161,7 +162,7 @@ class Allocations:
         for lease in arrivals:
             if lease.state is LeaseState.WAITING:
                 planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
-                reason = _wait_reason(lease, plan, now_ms)
+                reason = WAIT_REASONS[why_waiting(plan, lease.earliest_ms, lease.vms, now_ms)]
                 self.decide(lease, Outcome.WAIT, reason, rule, planned_ms)
 
     def close(self, lease: Lease, step: Step, reason: Reason) -> None:
@@ -175,9 +176,3 @@ class Allocations:
         """Refuse a lease that never held anything."""
         self.decide(lease, Outcome.REFUSE, reason, rule)
         self.close(lease, Step.REFUSE, reason)
-
-
-def _wait_reason(lease: Lease, plan: Profile, now_ms: int) -> Reason:
-    if lease.earliest_ms > now_ms:
-        return Reason.NOT_READY_YET
-    return Reason.BEHIND_OTHERS if plan.free_at(now_ms) >= lease.vms else Reason.ROOM_IN_USE

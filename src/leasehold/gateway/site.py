@@ -25,7 +25,8 @@ from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
 
-HOME_FIRST = "home-first"
+HOME_FIRST, WIDTH, LOCAL_QUEUE = "home-first", "width", "local-queue"
+"""The rules by which local requests start or wait, and are refused: for their width, or where none may wait."""
 NATIVE_SCHEDULER = "own-scheduler"
 STARTS = "starts"
 """The rule by which others are planned again because machines were late."""
@@ -78,7 +79,7 @@ class Site:
         allocations = self.allocations
         lease.site = self.name
         if lease.vms > self.settings.slots:
-            allocations.refuse(lease, Reason.WIDER_THAN_SITE, "width")
+            allocations.refuse(lease, Reason.WIDER_THAN_SITE, WIDTH)
             return
         lease.overhead_ms = allocations.start_ms()
         lease.span_ms = lease.overhead_ms + allocations.wall_ms(lease.work_left)
@@ -212,7 +213,7 @@ class Site:
             self.locals.withdraw(lease, now_ms)
             start_ms = self.locals.earliest(lease, now_ms)
             if start_ms > max(now_ms, lease.earliest_ms):
-                self.allocations.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
+                self.allocations.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, LOCAL_QUEUE)
             else:
                 self.locals.reserve(lease, start_ms)
 

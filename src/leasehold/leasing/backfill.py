@@ -23,10 +23,21 @@ need.
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 
-from leasehold.leasing.kernel import ALL, BACKFILLED, NEVER_MS, RESERVED_START, ROOM_FREE, Profile, ReservationQueue
+from leasehold.leasing.kernel import (
+    ALL,
+    BACKFILLED,
+    BEHIND_OTHERS,
+    NOT_READY,
+    RESERVED_START,
+    ROOM_FREE,
+    ROOM_IN_USE,
+    Profile,
+    ReservationQueue,
+)
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Reason
+from leasehold.model.request import NEVER_MS
 
 DISCIPLINES: dict[str, int | None] = {"fcfs": 0, "easy": 1, "hybrid": 8, "conservative": None}
 
@@ -52,6 +63,11 @@ START_REASONS = {
     RESERVED_START: Reason.RESERVED_START,
     ROOM_FREE: Reason.ROOM_FREE,
     BACKFILLED: Reason.BACKFILLED,
+}
+WAIT_REASONS = {
+    NOT_READY: Reason.NOT_READY_YET,
+    BEHIND_OTHERS: Reason.BEHIND_OTHERS,
+    ROOM_IN_USE: Reason.ROOM_IN_USE,
 }
 
 
@@ -177,10 +193,7 @@ class Backfiller:
         """One pass: move reservations earlier, then start leases that are due, promoted or backfilled."""
         queue = self._queue
         rows = queue.step(now_ms)
-        if queue.moved:
-            self._follow_moved()
-        if not rows:
-            return []
+        self._follow_moved()
         started: Started = []
         for row, why in zip(rows, queue.reasons, strict=True):
             lease = self._leases[row]
@@ -199,7 +212,6 @@ class Backfiller:
     def _follow_moved(self) -> None:
         for row in self._queue.moved:
             self._follow(row)
-        self._queue.moved.clear()
 
     def next_pass_ms(self) -> int | None:
         """When the next reservation is due, or a lease without one becomes ready; None without either."""
@@ -218,7 +230,7 @@ Repair = Callable[[Backfiller, int], list[Lease]]
 
 def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
     """Replan only what overlaps with over-booked time; of leases in conflict, the last to arrive gives way."""
-    return guests.replan(now_ms) if guests.plan.is_overbooked() else []
+    return guests.replan(now_ms)
 
 
 def replan_all(guests: Backfiller, now_ms: int) -> list[Lease]:

@@ -40,14 +40,20 @@ cdef class Profile:
     cpdef ms first_overbooked_ms(self) except? -1
     @cython.locals(i=Py_ssize_t)
     cpdef ms last_overbooked_ms(self) except? -1
-    @cython.locals(i=Py_ssize_t, times=cython.longlong[::1])
+    @cython.locals(i=Py_ssize_t)
+    cdef Py_ssize_t _begun(self, ms at_ms) except -1
+    @cython.locals(i=Py_ssize_t)
     cpdef ms next_change_ms(self, ms after_ms) except? -1
+    cpdef Py_ssize_t changes_between(self, ms begin_ms, ms end_ms) except? -2
     @cython.locals(i=Py_ssize_t, k=Py_ssize_t, steps=Py_ssize_t, start=ms, end=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms earliest(self, ms from_ms, ms span_ms, ms vms) except? -1
     @cython.locals(k=Py_ssize_t, most=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms most_before(self, ms end_ms) except? -1
     @cython.locals(i=Py_ssize_t, k=Py_ssize_t, start=ms, end=ms, stop_ms=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms earlier(self, ms from_ms, ms span_ms, ms vms, ms booked_ms, ms before_ms) except? -1
+
+
+cpdef int why_waiting(Profile plan, ms ready_ms, ms vms, ms now_ms) except -1
 
 
 cdef class RowHeap:

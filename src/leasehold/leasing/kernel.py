@@ -14,6 +14,9 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import accumulate
 
+from leasehold.model.lease import UNPLANNED
+from leasehold.model.request import NEVER_MS
+
 try:
     import cython  # type: ignore[import-untyped,unused-ignore]
 except ImportError:  # what compiles this is not needed to run it
@@ -22,13 +25,11 @@ except ImportError:  # what compiles this is not needed to run it
 ALL = -1
 """A reservation depth: every lease in the queue holds a reservation."""
 
-UNPLANNED = -1
-"""The start of a lease without a reservation."""
-
 RESERVED_START, ROOM_FREE, BACKFILLED = 0, 1, 2
 """Why a lease starts: its reservation is due, there is room for it, or it delays no reservation."""
 
-NEVER_MS = 1 << 62
+NOT_READY, BEHIND_OTHERS, ROOM_IN_USE = 3, 4, 5
+"""Why a lease waits: its ready time has not come, others are before it, or there is no room for it now."""
 
 _LEAST_ROOM = 32
 _STALE_ENTRIES = 64
@@ -257,18 +258,21 @@ class Profile:
             return least
         return min(free[i : max(bisect_left(times, end_ms), i + 1)])
 
+    def _begun(self, at_ms: int) -> int:
+        """How many steps have begun by then."""
+        if not cython.compiled:
+            return bisect_right(self._times, at_ms)
+        i = self._find(at_ms)
+        return i + 1 if self._times[i] <= at_ms else 0
+
     def next_change_ms(self, after_ms: int) -> int:
         """When the first step begins that begins after this; NEVER_MS if none does."""
-        times = self._times
-        i = self._find(after_ms) if cython.compiled else bisect_right(times, after_ms) - 1
-        if i < 0 or times[i] > after_ms:
-            return times[0]
-        return times[i + 1] if i + 1 < self.steps else NEVER_MS
+        i = self._begun(after_ms)
+        return self._times[i] if i < self.steps else NEVER_MS
 
     def changes_between(self, begin_ms: int, end_ms: int) -> int:
         """How many steps begin after ``begin_ms`` and before ``end_ms``; at least -1."""
-        times = self.times
-        return bisect_left(times, end_ms) - bisect_right(times, begin_ms)
+        return self._begun(end_ms - 1) - self._begun(begin_ms)
 
     def overbooked_from(self, start_ms: int, end_ms: int) -> int:
         """From when in [start_ms, end_ms) on more VMs are booked than there are; ``end_ms`` if never."""
@@ -364,6 +368,13 @@ class Profile:
             if times[k] >= end:
                 return start
             i = k
+
+
+def why_waiting(plan: Profile, ready_ms: int, vms: int, now_ms: int) -> int:
+    """Say why a lease waits that could not start now, by the plan that it waits for."""
+    if ready_ms > now_ms:
+        return NOT_READY
+    return BEHIND_OTHERS if plan.free_at(now_ms) >= vms else ROOM_IN_USE
 
 
 class Minima:
@@ -480,7 +491,7 @@ class ReservationQueue:
                   one), the order of submission among equals, the place in the queue
     ``reserved``, ``others``
                   the rows that wait with and without a reservation, in order of arrival
-    ``moved``     the rows that were given another start since this was last emptied
+    ``moved``     the rows that the last `step` or `replan` gave another reservation
     ``started``, ``reasons``
                   what the last `step` started, and why; these rows are no longer in the queue
 
@@ -619,8 +630,7 @@ class ReservationQueue:
         """One pass: move reservations earlier, then start rows that are due, promoted or backfilled."""
         plan = self.plan
         plan.trim(now_ms)
-        self.started = []
-        self.reasons = []
+        self.moved, self.started, self.reasons = [], [], []
         has_new_room = plan.was_freed or plan.begin_ms > self._looked_ms
         if plan.was_freed:
             self._compress(now_ms)
@@ -715,10 +725,13 @@ class ReservationQueue:
         Of rows in conflict, the last to arrive gives way first; they are planned in order of arrival.
         """
         plan = self.plan
-        rows: list[int] = []
-        promised_ms: list[int] = []
+        self.moved = []
         begin_ms = plan.first_overbooked_ms()
         end_ms = plan.last_overbooked_ms()
+        if begin_ms == NEVER_MS and not all_of_them:
+            return []
+        rows: list[int] = []
+        promised_ms: list[int] = []
         for row in reversed(self.reserved):
             start_ms = self.start_ms[row]
             stop_ms = start_ms + self.span_ms[row]

@@ -8,6 +8,9 @@ from leasehold.model.errors import InvalidField
 
 DEFAULT_MEMORY_MIB = 1024
 
+NEVER_MS = 1 << 62
+"""A time that does not come."""
+
 
 class LeaseType(IntEnum):
     """The four lease types in their order of value (JPDC 2012, section 4.2), least valuable first.

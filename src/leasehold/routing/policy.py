@@ -73,9 +73,6 @@ class Refuse:
 
 Verdict = Dispatch | Hold | Refuse
 
-NEVER_MS = 1 << 62
-"""Later than any time."""
-
 
 @dataclass(slots=True)
 class Waiting:

@@ -15,8 +15,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from leasehold.model.request import NEVER_MS
 from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook
-from leasehold.routing.policy import NEVER_MS, Waiting
+from leasehold.routing.policy import Waiting
 from leasehold.routing.view import EarliestStart, RoutingView, SiteFacts
 
 ANYBODY, THESE = 0.7, 0.3

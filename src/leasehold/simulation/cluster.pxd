@@ -2,7 +2,7 @@
 
 cimport cython
 
-from leasehold.leasing.kernel cimport Profile, ReservationQueue, RowHeap, ms
+from leasehold.leasing.kernel cimport Profile, ReservationQueue, RowHeap, ms, why_waiting
 
 
 cdef class ClusterRun:

@@ -10,15 +10,17 @@ Compiled, this is machine code too: `cluster.pxd` has the C types.
 
 from typing import Any
 
-from leasehold.leasing.kernel import NEVER_MS, Profile, ReservationQueue, RowHeap
+from leasehold.leasing.kernel import Profile, ReservationQueue, RowHeap, why_waiting
+from leasehold.model.request import NEVER_MS
 
 ClusterJob = tuple[Any, ...]
 """Number, submission, ready time, VMs, requested and needed wall time (ms); whatever follows is carried along."""
 
+# Below they stand as the numbers that they are: compiled, a name would be looked up for each job.
 NUMBER, SUBMIT_MS, READY_MS, VMS, SPAN_MS, RUN_MS = range(6)
 
-# What is decided about a job: the first ones are the reasons of `ReservationQueue`.
-NOT_READY, BEHIND_OTHERS, ROOM_IN_USE, TOO_WIDE, QUEUE_CLOSED = range(3, 8)
+TOO_WIDE, QUEUE_CLOSED = 6, 7
+"""What is decided about a job beside the reasons of the kernel, why it starts and why it waits: it is refused."""
 
 ENDED = 0
 """How a job that ran to its end, or to its requested time, is closed; refused ones have the code of the decision."""
@@ -57,10 +59,6 @@ class ClusterRun:
         self._started = 0
         self._job_of: list[ClusterJob] = []
         self._wake_ms = NEVER_MS
-
-    def next_ms(self) -> int:
-        """When something happens next, if no job comes before; NEVER_MS if nothing does."""
-        return min(self._wake_ms, self._ends.first_ms())
 
     def clear(self) -> None:
         """Forget what was decided, and what is over."""
@@ -193,10 +191,5 @@ class ClusterRun:
             start_ms = queue.start_ms[row]
             if 0 <= start_ms <= now_ms:
                 continue
-            if queue.ready_ms[row] > now_ms:
-                code = NOT_READY
-            elif self.plan.free_at(now_ms) >= queue.vms[row]:
-                code = BEHIND_OTHERS
-            else:
-                code = ROOM_IN_USE
+            code = why_waiting(self.plan, queue.ready_ms[row], queue.vms[row], now_ms)
             self._decide(self._job_of[row][0], code, start_ms, now_ms)

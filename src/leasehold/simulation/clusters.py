@@ -7,15 +7,32 @@ from typing import Any
 import numpy as np
 
 from leasehold.gateway.settings import SiteSettings
-from leasehold.gateway.site import HOME_FIRST
-from leasehold.leasing.backfill import START_REASONS
-from leasehold.leasing.kernel import ALL, BACKFILLED, NEVER_MS, RESERVED_START, ROOM_FREE
+from leasehold.gateway.site import HOME_FIRST, LOCAL_QUEUE, WIDTH
+from leasehold.leasing.backfill import START_REASONS, WAIT_REASONS
+from leasehold.leasing.kernel import (
+    ALL,
+    BACKFILLED,
+    BEHIND_OTHERS,
+    NOT_READY,
+    RESERVED_START,
+    ROOM_FREE,
+    ROOM_IN_USE,
+)
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.request import LeaseType
-from leasehold.simulation import cluster
-from leasehold.simulation.cluster import ENDED, NUMBER, READY_MS, SUBMIT_MS, VMS, ClusterJob, ClusterRun
+from leasehold.model.request import NEVER_MS, LeaseType
+from leasehold.simulation.cluster import (
+    ENDED,
+    NUMBER,
+    QUEUE_CLOSED,
+    READY_MS,
+    SUBMIT_MS,
+    TOO_WIDE,
+    VMS,
+    ClusterJob,
+    ClusterRun,
+)
 from leasehold.simulation.recorder import BaselineRecorder, Coded, Recorder
 from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
 from leasehold.simulation.scenario.spec import Scenario
@@ -25,21 +42,30 @@ from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
 # What is carried along in a `ClusterJob`.
 REQUESTED_MS, ACTUAL_MS, MEMORY_MIB, DEADLINE_MS, CONSUMER, STREAM, SOURCE_ID = range(6, 13)
 
-# By the codes of `ClusterRun`.
-_OUTCOMES = [*[Outcome.START] * 3, *[Outcome.WAIT] * 3, *[Outcome.REFUSE] * 2]
+# By the codes of decisions: those of the kernel, and the refusals of `ClusterRun`.
 _REASONS = [
     *(START_REASONS[code] for code in (RESERVED_START, ROOM_FREE, BACKFILLED)),
-    *(Reason.NOT_READY_YET, Reason.BEHIND_OTHERS, Reason.ROOM_IN_USE),
+    *(WAIT_REASONS[code] for code in (NOT_READY, BEHIND_OTHERS, ROOM_IN_USE)),
     *(Reason.WIDER_THAN_SITE, Reason.LOCAL_QUEUE_CLOSED),
 ]
-_RULES = [*[HOME_FIRST] * 6, "width", "local-queue"]
-_REFUSALS = {code: _REASONS[code] for code in (cluster.TOO_WIDE, cluster.QUEUE_CLOSED)}
+_OUTCOMES = [*[Outcome.START] * 3, *[Outcome.WAIT] * 3, *[Outcome.REFUSE] * 2]
+_RULES = [*[HOME_FIRST] * 6, WIDTH, LOCAL_QUEUE]
 
 DECISIONS_AT_ONCE = 8_192
 """So many decisions, at least, wait in memory until they are recorded."""
 
-COMPLETED, KILLED, REFUSED, RUNNING, WAITING = range(5)
-_STATES = [LeaseState.COMPLETED, LeaseState.KILLED, LeaseState.REFUSED, LeaseState.RUNNING, LeaseState.WAITING]
+# How a job is in the table: its state, the reason of that, and what ended its segment, if it has one.
+COMPLETED, KILLED, WIDE, CLOSED, RUNNING, WAITING = range(6)
+_STATES = [
+    *(LeaseState.COMPLETED, LeaseState.KILLED, LeaseState.REFUSED, LeaseState.REFUSED),
+    *(LeaseState.RUNNING, LeaseState.WAITING),
+]
+_WHY = [
+    *(Reason.COMPLETED, Reason.WALLTIME_REACHED, Reason.WIDER_THAN_SITE, Reason.LOCAL_QUEUE_CLOSED),
+    *(Reason.HORIZON_REACHED, Reason.HORIZON_REACHED),
+]
+_ENDED_BY = [*_STATES[:4], "horizon", "horizon"]
+_REFUSED = {TOO_WIDE: WIDE, QUEUE_CLOSED: CLOSED}
 
 
 def runs_alone(scenario: Scenario) -> bool:
@@ -131,11 +157,10 @@ class ClusterWorld:
         """Record what is not over, and close the tables."""
         self._record()
         unfinished = self._run.open_jobs()
-        jobs = [job for job, _ in unfinished]
-        starts_ms = [start_ms for _, start_ms in unfinished]
-        states = [WAITING if start_ms < 0 else RUNNING for start_ms in starts_ms]
-        self._record_segments([pair for pair in unfinished if pair[1] >= 0], "horizon")
-        self._record_leases(jobs, states, Reason.HORIZON_REACHED, starts_ms, None)
+        rows, starts_ms = [row for row, _ in unfinished], [start_ms for _, start_ms in unfinished]
+        endings = [WAITING if start_ms < 0 else RUNNING for start_ms in starts_ms]
+        self._record_segments(rows, endings, starts_ms, [self.now_ms] * len(rows))
+        self._record_leases(rows, endings, starts_ms, None)
         self._recorder.finish({}, self.now_ms)
 
     def _record(self) -> None:
@@ -156,65 +181,44 @@ class ClusterWorld:
                     "planned_ms": run.decided_start_ms,
                 },
             )
-        if run.closed_job:
-            self._record_closed()
+        endings = [
+            _REFUSED[code] if code != ENDED else KILLED if row[ACTUAL_MS] > row[REQUESTED_MS] else COMPLETED
+            for row, code in zip(run.closed_job, run.closed_code, strict=True)
+        ]
+        self._record_segments(run.closed_job, endings, run.closed_start_ms, run.closed_end_ms)
+        self._record_leases(run.closed_job, endings, run.closed_start_ms, run.closed_end_ms)
         run.clear()
 
-    def _record_closed(self) -> None:
-        run = self._run
-        states = [
-            REFUSED if code != ENDED else KILLED if job[ACTUAL_MS] > job[REQUESTED_MS] else COMPLETED
-            for job, code in zip(run.closed_job, run.closed_code, strict=True)
-        ]
-        ran = [i for i, state in enumerate(states) if state != REFUSED]
+    def _record_segments(
+        self, rows: Sequence[ClusterJob], endings: Sequence[int], starts_ms: Sequence[int], ends_ms: Sequence[int]
+    ) -> None:
+        """Record when those ran that have started."""
+        ran = [i for i, start_ms in enumerate(starts_ms) if start_ms >= 0]
         self._recorder.segments.extend(
             len(ran),
             {
-                "lease_id": [run.closed_job[i][NUMBER] for i in ran],
+                "lease_id": [rows[i][NUMBER] for i in ran],
                 "site": self._site,
                 "kind": "run",
-                "start_ms": [run.closed_start_ms[i] for i in ran],
-                "end_ms": [run.closed_end_ms[i] for i in ran],
-                "vms": [run.closed_job[i][VMS] for i in ran],
-                "ended_by": Coded([states[i] for i in ran], _STATES),
-            },
-        )
-        names = list({Reason.COMPLETED, Reason.WALLTIME_REACHED, *_REFUSALS.values()})
-        place = {COMPLETED: names.index(Reason.COMPLETED), KILLED: names.index(Reason.WALLTIME_REACHED)}
-        refusals = {code: names.index(reason) for code, reason in _REFUSALS.items()}
-        reasons = [
-            refusals[code] if state == REFUSED else place[state]
-            for state, code in zip(states, run.closed_code, strict=True)
-        ]
-        self._record_leases(run.closed_job, states, Coded(reasons, names), run.closed_start_ms, run.closed_end_ms)
-
-    def _record_segments(self, unfinished: Sequence[tuple[ClusterJob, int]], ended_by: str) -> None:
-        self._recorder.segments.extend(
-            len(unfinished),
-            {
-                "lease_id": [job[NUMBER] for job, _ in unfinished],
-                "site": self._site,
-                "kind": "run",
-                "start_ms": [start_ms for _, start_ms in unfinished],
-                "end_ms": self.now_ms,
-                "vms": [job[VMS] for job, _ in unfinished],
-                "ended_by": ended_by,
+                "start_ms": [starts_ms[i] for i in ran],
+                "end_ms": [ends_ms[i] for i in ran],
+                "vms": [rows[i][VMS] for i in ran],
+                "ended_by": Coded([endings[i] for i in ran], _ENDED_BY),
             },
         )
 
     def _record_leases(
         self,
         rows: Sequence[ClusterJob],
-        states: Sequence[int],
-        reasons: Coded | Reason,
+        endings: Sequence[int],
         starts_ms: Sequence[int],
         ends_ms: Sequence[int] | None,
     ) -> None:
         if not rows:
             return
         columns = list(zip(*rows, strict=True))
-        for state, count in Counter(states).items():
-            self._recorder.by_state[str(_STATES[state])] += count
+        for ending, count in Counter(endings).items():
+            self._recorder.by_state[str(_STATES[ending])] += count
         self._recorder.leases.extend(
             len(rows),
             {
@@ -233,8 +237,8 @@ class ClusterWorld:
                 "ready_ms": columns[READY_MS],
                 "deadline_ms": columns[DEADLINE_MS],
                 "site": self._site,
-                "state": Coded(states, _STATES),
-                "reason": str(reasons) if isinstance(reasons, Reason) else reasons,
+                "state": Coded(endings, _STATES),
+                "reason": Coded(endings, _WHY),
                 "first_start_ms": starts_ms,
                 "end_ms": ends_ms,
                 "preemptions": 0,

@@ -39,11 +39,10 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
-from leasehold.model.request import Request, check_request
+from leasehold.model.request import NEVER_MS, Request, check_request
 from leasehold.simulation.workload.combine import coallocation_request, component_of
 from leasehold.simulation.workload.job import WorkloadJob, job_of
 
-NEVER_MS = 1 << 62
 _OUT_OF_DATE = -1
 """No start of a lease: an event about it is ignored."""
 NO_JOB: tuple[int, WorkloadJob | None] = (0, None)

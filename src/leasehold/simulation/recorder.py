@@ -35,14 +35,14 @@ from leasehold.model.effect import (
 from leasehold.model.event import LeaseContinues, LeaseStarted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import Request
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.model.tables import (
     COLUMNS,
     CoAllocationTableRow,
     TableColumn,
 )
 from leasehold.simulation.cluster import ClusterRun
-from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
 ROWS_PER_PART = 5_000

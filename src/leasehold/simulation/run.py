@@ -20,11 +20,12 @@ from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
+from leasehold.model.request import NEVER_MS
 from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.clusters import ClusterWorld, has_more_than_jobs, run_baseline, runs_alone
 from leasehold.simulation.events.opening import CountingSource, open_managed, open_sources
-from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
 from leasehold.simulation.scenario.sites import routing, sharing, site_settings
 from leasehold.simulation.scenario.sources import fitting, fitting_blocks, open_blocks, open_streams, with_sizes

@@ -15,9 +15,9 @@ from leasehold.configuration.tables import domain_by_site
 from leasehold.model.effect import Decision, LeaseClosed, Used
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
-from leasehold.model.request import Request
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.sharing.enforcement import Sharing
-from leasehold.simulation.kernel import NEVER_MS, Handler, SimulatedWorld
+from leasehold.simulation.kernel import Handler, SimulatedWorld
 from leasehold.simulation.run import RunProgress, collecting_less_garbage, last_instant_ms, make_gateway
 from leasehold.simulation.scenario.sites import check_agreements, places, routing
 from leasehold.simulation.scenario.sources import fitting, open_streams, with_sizes

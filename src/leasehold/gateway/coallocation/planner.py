@@ -14,11 +14,11 @@ from leasehold.gateway.coallocation.placement.policy import PlacementOption, Pla
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import SiteRegistry
-from leasehold.leasing.kernel import NEVER_MS
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.lease import Lease
 from leasehold.model.reason import NEVER, Reason
+from leasehold.model.request import NEVER_MS
 from leasehold.sharing.broker import (
     ExtendedVirtualEnvironment,
     VirtualEnvironment,

@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from leasehold.model.request import Request
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.routing.policy import (
-    NEVER_MS,
     Dispatch,
     Hold,
     Information,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from leasehold.model.request import LeaseType, Request
+from leasehold.model.request import NEVER_MS, LeaseType, Request
 from leasehold.routing.policy import (
-    NEVER_MS,
     Dispatch,
     Hold,
     Information,

@@ -7,10 +7,10 @@ from leasehold.gateway.quotas import holding_of
 from leasehold.model.agreement import Agreement
 from leasehold.model.effect import Used
 from leasehold.model.event import Agreed, Event, PenaltyLifted
-from leasehold.model.request import Request
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.model.use import Segment
 from leasehold.sharing.limits import reach_ms
-from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry, agreements_after
 from leasehold.simulation.workload.job import WorkloadJob
 

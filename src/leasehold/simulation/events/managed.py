@@ -16,9 +16,9 @@ from leasehold.model.effect import LeaseClosed, OfferLease, RecallLease
 from leasehold.model.event import CancelRequested, Event, SiteFellSilent, SiteForgotten, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import Request
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.routing.view import SiteLive
-from leasehold.simulation.kernel import NEVER_MS, Handler, Observer, SimulatedWorld
+from leasehold.simulation.kernel import Handler, Observer, SimulatedWorld
 from leasehold.simulation.scenario.events import TimelineEntry
 from leasehold.simulation.workload.job import WorkloadJob
 

@@ -13,8 +13,8 @@ from leasehold.gateway.site import Site
 from leasehold.model.effect import LeaseClosed, StartLease, WithdrawLease
 from leasehold.model.event import Event, LeaseIsLate, LeaseStarted, NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.model.request import Request
-from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.model.request import NEVER_MS, Request
+from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import LOOKS_AGAIN_MS
 from leasehold.simulation.workload.job import WorkloadJob
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.peering import AskWhen
+from leasehold.model.request import NEVER_MS
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
@@ -15,7 +16,7 @@ from leasehold.simulation.events.native import NativeSchedulers
 from leasehold.simulation.events.starts import MachineStarts
 from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
-from leasehold.simulation.kernel import NEVER_MS, EventSource, Observer
+from leasehold.simulation.kernel import EventSource, Observer
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry
 from leasehold.simulation.scenario.sites import site_settings
 from leasehold.simulation.scenario.spec import LogStream, Scenario

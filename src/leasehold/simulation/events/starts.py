@@ -13,8 +13,8 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import StartLease
 from leasehold.model.event import Event, LeaseIsLate, LeaseNotStarted, LeaseStarted, Operation, OverheadMeasured
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.model.request import Request
-from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.model.request import NEVER_MS, Request
+from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import StartTimes
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.streams import random_stream

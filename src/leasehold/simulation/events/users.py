@@ -12,8 +12,8 @@ from random import Random
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import CoAllocationClosed, LeaseClosed, PartLeased, StartLease
 from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested
-from leasehold.model.request import Request
-from leasehold.simulation.kernel import NEVER_MS, Handler
+from leasehold.model.request import NEVER_MS, Request
+from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.streams import random_stream
