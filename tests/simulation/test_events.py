@@ -198,6 +198,8 @@ class TestManagers:
         run = world.run([(0, 10, 1, 10)], [(0, 100, 2, 100)], cluster=self.clusters(), timeline=timeline)
         row = tables(run)["leases"].filter(pl.col("origin") == "external").row(0, named=True)
         assert (row["state"], row["reason"], row["end_ms"]) == ("failed", "machines-lost", 90_000)
+        segment = tables(run)["segments"].filter(pl.col("lease_id") == row["lease_id"]).row(0, named=True)
+        assert (segment["ended_by"], segment["end_ms"]) == ("failed", 90_000)
 
     def test_a_peer_is_asked_for_what_no_own_cluster_can_take(self, world: World) -> None:
         clusters = self.clusters(slots=2)

@@ -165,14 +165,13 @@ class ManagedCluster:
     def forget(self, now_ms: int) -> list[SiteReported]:
         """The gateway forgets this cluster: what it has offered ends here too. Returns the reports still on the way.
 
-        They count: nobody forgets a site before it is known what became of the guests there.
+        They count: nobody forgets a site before it is known what became of the guests there. The manager cancels these
+        guests once the gateway has given them up, which is how they end.
         """
         reports = self.unheard()
         self._to_gateway.clear()
-        self._to_manager.clear()
-        self.world.step(now_ms, [CancelRequested(number) for number in self._offered])
+        self._to_manager = [(now_ms, number, CancelRequested(number)) for number in sorted(self._offered)]
         self._offered.clear()
-        self._shown.closed.clear()
         return reports
 
     def news(self, now_ms: int) -> list[SiteReported | SiteLive]:
@@ -265,13 +264,14 @@ class ManagedClusters:
     def events(self, now_ms: int) -> list[Event]:
         """Let their managers decide, and say what arrives from them."""
         found: list[Event] = []
+        forgotten: list[str] = []
         while self._due and self._due[-1][0] <= now_ms:
             _, kind, name = self._due.pop()
             self.counts[kind] += 1
             if kind == "forget":
-                self._clusters[name].pass_time(now_ms, self._actual_ms.__getitem__)
-                found += self._clusters[name].forget(now_ms)
-            found.append(SiteForgotten(name) if kind == "forget" else SiteFellSilent(name))
+                forgotten.append(name)
+            else:
+                found.append(SiteFellSilent(name))
         for cluster in self._clusters.values():
             cluster.pass_time(now_ms, self._actual_ms.__getitem__)
             for news in cluster.news(now_ms):
@@ -279,6 +279,8 @@ class ManagedClusters:
                     found.append(news)
                 else:
                     found += self._update(cluster.name, news)
+        for name in forgotten:
+            found += [*self._clusters[name].forget(now_ms), SiteForgotten(name)]
         return found
 
     def _update(self, name: str, live: SiteLive) -> list[Event]:
