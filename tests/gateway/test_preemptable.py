@@ -110,7 +110,7 @@ def test_who_is_chosen_from_the_index_is_who_is_chosen_from_the_list(seed: int, 
         now_ms += random.choice((1, 100_000))
 
 
-@pytest.mark.parametrize("name", ["mov", "mlip", "youngest-first", "by-value:mov"])
+@pytest.mark.parametrize("name", ["mov", "mlip", "youngest-first", "by-value:mov", "by-value:pareto"])
 def test_few_of_many_guests_are_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = list[Lease]()
 

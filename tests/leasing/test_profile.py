@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.leasing.kernel import Profile
+from leasehold.model.request import NEVER_MS
 
 SLOTS = 8
 END = 40
@@ -109,3 +110,14 @@ def test_the_minima_from_one_start_are_the_lowest_of_each_window(
 ) -> None:
     profile, array = booked(bookings)
     assert profile.minima_from(start).until(start + span) == min(array.free[start : start + span])
+
+
+@given(st.sets(st.integers(0, 200), max_size=3))
+def test_the_first_and_the_last_time_that_is_overbooked_are_found_among_many_steps(overbooked: set[int]) -> None:
+    profile = Profile(SLOTS)
+    for second in range(0, 201, 2):
+        profile.take(second, second + 1, 1)  # each second is a step
+    for second in overbooked:
+        profile.take(second, second + 1, SLOTS + 1)
+    assert profile.first_overbooked_ms() == min(overbooked, default=NEVER_MS)
+    assert profile.last_overbooked_ms() == max((second + 1 for second in overbooked), default=-1)

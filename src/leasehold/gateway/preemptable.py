@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from heapq import merge
+from heapq import merge, nsmallest
 from itertools import islice
 
 from leasehold.leasing.overhead import Overheads
@@ -119,6 +119,19 @@ class HeldPool(CandidatePool):
         return self._shown(
             number for vms, ranked in of_width.items() for _, number in sorted(ranked)[: -(-needed_vms // vms) + 1]
         )
+
+    def of_use(self, needed_vms: int) -> Sequence[Candidate]:
+        """Give, of each group, those that have lost least, by number where equal; others lose nothing or cost alike."""
+        found: list[int] = []
+        for group in self._groups:
+            most = -(-needed_vms // group.vms)
+            numbers: Iterable[int] = (number for number in group.numbers if number not in self._without)
+            if group.lease_type is LeaseType.CANCELABLE:
+                leases, now_ms = self._leases, self._now_ms
+                found += nsmallest(most, numbers, key=lambda number: (leases[number].ran_ms(now_ms), number))
+            else:
+                found += islice(numbers, most)
+        return self._shown(found)
 
     def youngest(self, needed_vms: int) -> Sequence[Candidate]:
         """Give as many with the highest numbers as cover the need."""

@@ -38,7 +38,7 @@ cdef class Profile:
     cpdef bint is_overbooked(self) except? -1
     @cython.locals(i=Py_ssize_t)
     cpdef ms first_overbooked_ms(self) except? -1
-    @cython.locals(i=Py_ssize_t)
+    @cython.locals(i=Py_ssize_t, last=Py_ssize_t)
     cpdef ms last_overbooked_ms(self) except? -1
     @cython.locals(i=Py_ssize_t)
     cdef Py_ssize_t _begun(self, ms at_ms) except -1

@@ -33,6 +33,7 @@ NOT_READY, BEHIND_OTHERS, ROOM_IN_USE = 3, 4, 5
 
 _LEAST_ROOM = 32
 _STALE_ENTRIES = 64
+_STEPS_AT_ONCE = 64
 
 
 def compiled() -> bool:
@@ -299,9 +300,11 @@ class Profile:
 
     def last_overbooked_ms(self) -> int:
         """When the last such step ends; -1 without one. The last step of all is empty, and never one of them."""
-        if not cython.compiled and min(self._free) >= 0:
-            return -1
-        for i in range(self.steps - 2, -1, -1):
+        last = self.steps - 1
+        if not cython.compiled:
+            while last > 0 and min(self._free[max(0, last - _STEPS_AT_ONCE) : last]) >= 0:
+                last -= _STEPS_AT_ONCE
+        for i in range(last - 1, -1, -1):
             if self._free[i] < 0:
                 return self._times[i + 1]
         return -1

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import heappush, heapreplace
 from itertools import groupby, permutations, product
 from typing import NamedTuple
 
@@ -200,16 +201,21 @@ def _of_use(sets: MinimalSets) -> list[Candidate]:
     """
     found: list[Candidate] = []
     for vms, alike in groupby(sets.leases, key=lambda lease: lease.vms):
-        leases, most = list(alike), -(-sets.needed_vms // vms)
-        found += [lease for lease in leases if sum(_is_no_worse(one, lease) for one in leases) < most]
+        most = -(-sets.needed_vms // vms)
+        least_lost: list[int] = []  # of those so far, all no dearer: the least losses, negated, the greatest first
+        for lease in sorted(alike, key=_by_cost):
+            if len(least_lost) < most:
+                heappush(least_lost, -lease.lost_vm_ms)
+            elif lease.lost_vm_ms < -least_lost[0]:
+                heapreplace(least_lost, -lease.lost_vm_ms)
+            else:
+                continue
+            found.append(lease)
     return found
 
 
-def _is_no_worse(one: Candidate, other: Candidate) -> bool:
-    mine, theirs = (one.cost_vm_ms, one.lost_vm_ms), (other.cost_vm_ms, other.lost_vm_ms)
-    if mine == theirs:
-        return one.lease_id < other.lease_id
-    return mine[0] <= theirs[0] and mine[1] <= theirs[1]
+def _by_cost(lease: Candidate) -> tuple[int, int, int]:
+    return lease.cost_vm_ms, lease.lost_vm_ms, lease.lease_id
 
 
 # Some of them, at any size: the best of many weightings

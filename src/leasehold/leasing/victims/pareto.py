@@ -8,6 +8,7 @@ from leasehold.leasing.victims.front import Front, Objective, Score, best_in_ord
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mov import least_cost_vm_ms
 from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.leasing.victims.pool import CandidatePool
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.numbers import ABOVE_0, number_above_0
 
@@ -31,6 +32,10 @@ class ParetoByWeights(VictimPolicy):
     def __init__(self, weights: Mapping[Objective, float], name: str) -> None:
         self.weights = weights
         self.name = name
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Choose among those that unbeaten sets are made of."""
+        return self.choose(pool.of_use(needed_vms), needed_vms)
 
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of least weighted sum."""
@@ -75,6 +80,10 @@ class ParetoInOrder(VictimPolicy):
     def __init__(self, order: Sequence[Objective], name: str) -> None:
         self.order = [*order, *(objective for objective in Objective if objective not in order)]
         self.name = name
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Choose among those that unbeaten sets are made of."""
+        return self.choose(pool.of_use(needed_vms), needed_vms)
 
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the first set by this order."""

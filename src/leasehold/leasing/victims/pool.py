@@ -24,6 +24,13 @@ class CandidatePool(ABC):
         """Give, of each width, the cheapest that two sets can be made of, by number where equal; or more of them."""
 
     @abstractmethod
+    def of_use(self, needed_vms: int) -> Sequence[Candidate]:
+        """Give, of each width, all for which too few others cost no more and lose no more work; or more of them.
+
+        Too few are fewer than cover the need alone; of two that are equal the lower number is no worse.
+        """
+
+    @abstractmethod
     def youngest(self, needed_vms: int) -> Sequence[Candidate]:
         """Give as many with the highest numbers as cover the need; or more of them."""
 
@@ -54,6 +61,10 @@ class Listed(CandidatePool):
         return self._candidates
 
     def cheapest(self, needed_vms: int) -> Sequence[Candidate]:  # noqa: ARG002 - all are at hand
+        """Give all of them."""
+        return self._candidates
+
+    def of_use(self, needed_vms: int) -> Sequence[Candidate]:  # noqa: ARG002 - all are at hand
         """Give all of them."""
         return self._candidates
 
