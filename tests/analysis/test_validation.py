@@ -382,6 +382,26 @@ def test_non_preemptable_guests_may_delay_locals(corrupted: Callable[[Corruption
     assert validate(corrupted(add_one)) == []
 
 
+def _a_local_job_cut_short(tables: Tables) -> None:
+    """Local job 8 asked for 10 s more than it had, and its machines were awaited."""
+    tables.of("leases", 8)["requested_ms"] += 20_000
+    tables.held(8, "b", (59_000, 60_000), "phase", "start")
+
+
+def test_a_local_job_that_was_late_ends_by_the_time_that_a_non_preemptable_guest_was_promised(
+    corrupted: Callable[[Corruption], Run],
+) -> None:
+    def promise(tables: Tables, at_ms: int) -> None:
+        _a_local_job_cut_short(tables)
+        times: Row = {"submit_ms": 55_000, "first_start_ms": at_ms, "end_ms": at_ms + 5_000}
+        tables.lease(10, "non-preemptable", vms=3, requested_ms=10_000, site="b", **times)
+        tables.held(10, "b", (at_ms, at_ms + 5_000), "completed")
+        tables.decided(55_000, 10, "wait", "not-ready-yet", site="b", planned_ms=at_ms)
+
+    assert validate(corrupted(lambda tables: promise(tables, 70_000))) == []
+    assert [one.rule for one in validate(corrupted(lambda tables: promise(tables, 71_000)))] == ["killed-wrong"]
+
+
 def test_rounding_up_to_a_millisecond_is_no_violation(corrupted: Callable[[Corruption], Run]) -> None:
     """Local job 6 runs on twice the speed, so an odd number of milliseconds of work ends half a one early."""
 

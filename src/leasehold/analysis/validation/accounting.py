@@ -228,12 +228,16 @@ def work_wrong(evidence: Evidence) -> pl.DataFrame:
 def killed_wrong(evidence: Evidence) -> pl.DataFrame:
     """Find the leases ended at their requested time that had more or less than that.
 
-    A Non-preemptable guest whose machines were late may have had less: it delays no local job.
+    Where machines are late, two kinds of leases may have had less: a Non-preemptable guest, since it delays no local
+    job, and a local job at the time that a Non-preemptable guest was promised.
     """
+    is_hard = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
+    hard = evidence.leases.filter(is_hard).select("lease_id")
+    promised = evidence.run.decisions.join(hard, on="lease_id", how="semi").select("site", end_ms="planned_ms")
+    before_promised = evidence.leases.join(promised, on=["site", "end_ms"], how="semi")["lease_id"]
     awaited = evidence.run.segments.filter(pl.col("kind") == "start")["lease_id"]
-    was_cut = (
-        ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable") & pl.col("lease_id").is_in(awaited.implode())
-    )
+    gives_way = is_hard | (pl.col("is_local") & pl.col("lease_id").is_in(before_promised.implode()))
+    was_cut = gives_way & pl.col("lease_id").is_in(awaited.implode())
     sentence = "was ended after {} of the {} units of work it asked for"
     return _off(evidence, "killed", "requested_ms", sentence, ~was_cut)
 
