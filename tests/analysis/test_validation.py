@@ -373,6 +373,22 @@ def test_a_promise_that_was_called_off_may_be_followed_by_a_later_one(
     assert validate(corrupted(call_off)) == []
 
 
+def test_an_agreement_that_keeps_a_guest_from_resuming_promises_nothing(corrupted: Callable[[Corruption], Run]) -> None:
+    """Guest 1, which resumes at 95,000 ms, was to resume at 93,000 ms; its agreement first puts that off to 94,000."""
+
+    def put_off(tables: Tables) -> None:
+        start = tables.of("decisions", 1, 2)
+        moved = start | {"time_ms": 80_000, "outcome": "move", "reason": "local-plan-changed", "planned_ms": 93_000}
+        waits = start | {"outcome": "wait", "reason": "share-exhausted", "agreement": "first"}
+        later = [waits | {"time_ms": at_ms, "planned_ms": at_ms + 1_000} for at_ms in (93_000, 94_000)]
+        place = tables.decisions.index(start)
+        tables.decisions[place:place] = [moved, *later]
+        for number, row in enumerate(tables.decisions):
+            row["seq"] = number
+
+    assert validate(corrupted(put_off)) == []
+
+
 def test_non_preemptable_guests_may_delay_locals(corrupted: Callable[[Corruption], Run]) -> None:
     def add_one(tables: Tables) -> None:
         _guest_for_good(tables)

@@ -105,7 +105,10 @@ class DecisionTableRow(NamedTuple):
     outcome: Annotated[str, "`dispatch`, `hold`, `refuse`, `wait`, `start`, `preempt` or `move`"]
     reason: Annotated[str, "[reason](reasons.md), from a closed list"]
     rule: Annotated[str, "policy or rule that made the decision"]
-    planned_ms: Annotated[int | None, "reserved start of a waiting lease; empty without a reservation"]
+    planned_ms: Annotated[
+        int | None,
+        "reserved start of a waiting lease, or when its agreement may let it resume; empty where neither is known",
+    ]
     beneficiary: Annotated[
         int | None,
         "lease that took the room: a local request, or a Non-preemptable guest at its reserved start",

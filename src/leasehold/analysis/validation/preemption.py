@@ -153,7 +153,9 @@ PREEMPTION = (
 _NAMED_CAUSES = ("local-plan-changed", "site-shrank", "delayed-by-slow-start", "native-job-started-first")
 _MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
 _IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
-_IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
+_IS_PUT_OFF = (pl.col("outcome") == "wait") & pl.col("agreement").is_not_null()
+"""An agreement keeps a lease from resuming: what was planned for it is given back, and it is promised nothing."""
+_IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null() & ~_IS_PUT_OFF
 """A wait is promised an end, and a plan that had to move is promised another."""
 _CALLS_OFF = ("component-unplaceable", "site-drained", "site-unreachable", "site-shrank", "never-started")
 _IS_CALLED_OFF = (
@@ -164,8 +166,9 @@ _IS_CALLED_OFF = (
 
 def promise_broken(evidence: Evidence) -> pl.DataFrame:
     """Find leases that started, or were promised again without a named cause, later than promised."""
-    decided = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
-    when = pl.when(_IS_START).then("time_ms").otherwise("planned_ms")
+    concerned = _IS_START | _IS_PROMISE | _IS_CALLED_OFF | _IS_PUT_OFF
+    decided = evidence.run.decisions.filter(concerned).sort("lease_id", "seq")
+    when = pl.when(_IS_START).then("time_ms").when(_IS_PROMISE).then("planned_ms")
     promised = pl.when(_IS_PROMISE).then("planned_ms").shift(1).over("lease_id")
     later = decided.with_columns(when=when, promised=promised).filter(pl.col("when") > pl.col("promised"))
     sentence = pl.format("it was promised {} ms and then {} ms ({})", "promised", "when", "reason")
@@ -195,7 +198,8 @@ def home_noticed(evidence: Evidence) -> pl.DataFrame:
 PROMISES = (
     ValidationRule(
         "promise-broken",
-        f"A promised start never moves later, unless the reason is one of {', '.join(_NAMED_CAUSES)}.",
+        "A promised start never moves later, unless an agreement keeps the lease from resuming, or the reason is one "
+        f"of {', '.join(_NAMED_CAUSES)}.",
         promise_broken,
     ),
     ValidationRule(
