@@ -11,8 +11,8 @@ from leasehold.model.tables import MANIFEST
 from leasehold.routing.policies.rr import RoundRobin
 from leasehold.routing.policy import Dispatch, RoutingPolicy
 from leasehold.routing.registry import ROUTING_POLICIES
-from leasehold.simulation import recorder as tables
 from leasehold.simulation import run as running
+from leasehold.simulation import table_writer as tables
 from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.spec import Scenario
@@ -23,7 +23,7 @@ MANY: list[LogLine] = [(10 * n, 9, 1 + n % 4, 20) for n in range(500)]
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tables be written in many parts, so that much is on disk when things go wrong."""
-    monkeypatch.setattr(tables, "ROWS_PER_PART", 50)
+    monkeypatch.setattr(tables, "ROWS_PER_PAGE", 50)
 
 
 def refused(scenario: Scenario, out: Path) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from leasehold.simulation.recorder import Coded, Recorder, TableWriter, Values
+from leasehold.simulation.recorder import Recorder
+from leasehold.simulation.table_writer import Coded, TableWriter, Values
 
 ROWS = [
     (1, "north", "run", 0, 50, 4, "completed"),
@@ -32,7 +33,7 @@ def by_rows(folder: Path) -> pl.DataFrame:
 
 
 def test_blocks_and_rows_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.simulation.recorder.ROWS_PER_PART", 2)
+    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_PAGE", 2)
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     table = TableWriter(mixed, "segments")

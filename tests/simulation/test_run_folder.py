@@ -13,7 +13,7 @@ from leasehold.analysis.validation import validate
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.tables import MAY_BE_NULL, ORIGINS, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
-from leasehold.simulation import recorder as table_writing
+from leasehold.simulation import table_writer as table_writing
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
@@ -168,7 +168,7 @@ def test_nor_where_nobody_wants_one(tmp_path: Path) -> None:
 def test_in_how_many_parts_a_table_was_written_makes_no_difference(
     run: RunResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_writing, "ROWS_PER_PART", 7)
+    monkeypatch.setattr(table_writing, "ROWS_PER_PAGE", 7)
     again = run_scenario(busy(), tmp_path / "again")
     for name, table in tables(run).items():
         assert table.equals(tables(again)[name])

@@ -33,9 +33,10 @@ from leasehold.simulation.cluster import (
     ClusterJob,
     ClusterRun,
 )
-from leasehold.simulation.recorder import BaselineRecorder, Coded, Recorder
+from leasehold.simulation.recorder import BaselineRecorder, Recorder
 from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
 from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.table_writer import Coded
 from leasehold.simulation.workload.combine import whole_instants
 from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
 

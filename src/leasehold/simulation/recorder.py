@@ -1,18 +1,12 @@
 """Writes down what the gateway does, as the tables that `leasehold.model.tables` describes.
 
-Tables are written piece by piece, so that memory does not grow with the log: rows, or whole blocks of columns, wait
-in memory and are written as numbered part files (Arrow, quick to write and to read again); `TableWriter.close` joins
-the parts into one Parquet file. A run that was killed leaves its parts.
+What is open is kept in memory, what is over goes to the tables as it comes, so that memory does not grow with the log.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
-from typing import NamedTuple
-
-import polars as pl
 
 from leasehold.gateway.coallocation.incremental import count_idle
 from leasehold.leasing.kernel import BACKFILLED
@@ -36,123 +30,11 @@ from leasehold.model.event import LeaseContinues, LeaseStarted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.model.tables import (
-    COLUMNS,
-    CoAllocationTableRow,
-    TableColumn,
-)
+from leasehold.model.tables import CoAllocationTableRow
 from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import Handler
+from leasehold.simulation.table_writer import TableWriter
 from leasehold.simulation.workload.job import WorkloadJob
-
-ROWS_PER_PART = 5_000
-"""As many rows wait in memory."""
-
-ROWS_PER_GROUP = 60_000
-"""As many rows are a row group of the file: each has its own directory, which every reader has to hold."""
-
-_TYPES = {"i64": pl.Int64(), "str": pl.String(), "bool": pl.Boolean()}
-
-
-class Coded(NamedTuple):
-    """A column of names as small integers: each is the position of its name; negative where there is none."""
-
-    codes: Sequence[int]
-    names: Sequence[str]
-
-
-Values = Coded | Sequence[int] | Sequence[str] | int | str | bool | None
-"""A column of a block: its values, or one value for all rows; a negative number is null where null is allowed."""
-
-
-class TableWriter:
-    """One table of a run folder: rows, or whole blocks of columns, are appended in the order in which they come.
-
-    Rows wait in one flat list, column after column of each row, and become columns when a part is written. What is
-    written or handed over as columns never is an object for each row.
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        """Begin an empty table below ``folder``."""
-        self._columns = COLUMNS[name]
-        self._parts = folder / f"{name}.parts"
-        self._target = folder / f"{name}.parquet"
-        self._cells: list[object] = []
-        self._limit = ROWS_PER_PART * len(self._columns)
-        self._blocks: list[pl.DataFrame] = []
-        self._waiting = 0
-        self._written = 0
-        self._parts.mkdir()
-
-    def add(self, row: tuple[object, ...]) -> None:
-        """Append one row: its values in the order of the table's columns."""
-        self._cells += row
-        if len(self._cells) >= self._limit:
-            self.flush()
-
-    def extend(self, count: int, columns: Mapping[str, Values]) -> None:
-        """Append ``count`` rows as columns, one of them at least with a value for each; those not given are null."""
-        if count == 0:
-            return
-        self._close_rows()
-        given = [(column, columns.get(column.name)) for column in self._columns]
-        raw = {column.name: _raw(column, values) for column, values in given}
-        block = pl.DataFrame([series for series in raw.values() if series is not None])
-        # All columns in one go: each operation of its own has a price, whatever the number of rows.
-        self._blocks.append(block.select([_made(column, values, raw[column.name]) for column, values in given]))
-        self._waiting += count
-        if self._waiting >= ROWS_PER_PART:
-            self.flush()
-
-    def _close_rows(self) -> None:
-        """Turn the rows that wait into columns."""
-        width = len(self._columns)
-        if not self._cells:
-            return
-        block = [
-            pl.Series(column.name, self._cells[place::width], dtype=_TYPES[column.kind])
-            for place, column in enumerate(self._columns)
-        ]
-        self._waiting += len(self._cells) // width
-        self._cells.clear()
-        self._blocks.append(pl.DataFrame(block))
-
-    def flush(self) -> None:
-        """Write what waits as a part."""
-        self._close_rows()
-        if not self._blocks:
-            self._blocks.append(pl.DataFrame(schema={column.name: _TYPES[column.kind] for column in self._columns}))
-        pl.concat(self._blocks).write_ipc(self._parts / f"{self._written:06}.arrow", compression="lz4")
-        self._written += 1
-        self._blocks.clear()
-        self._waiting = 0
-
-    def close(self) -> None:
-        """Join all parts into one file."""
-        if self._cells or self._blocks or not self._written:
-            self.flush()
-        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_GROUP)
-        rmtree(self._parts)
-
-
-def _raw(column: TableColumn, values: Values) -> pl.Series | None:
-    """Return the values that are one for each row, as they are; None where all rows have the same."""
-    if isinstance(values, Coded):
-        return pl.Series(column.name, values.codes, dtype=pl.Int64())
-    return None if values is None or isinstance(values, int | str) else pl.Series(column.name, values)
-
-
-def _made(column: TableColumn, values: Values, raw: pl.Series | None) -> pl.Expr:
-    """Say how a column of the table is made of what `_raw` returned."""
-    kind = _TYPES[column.kind]
-    if raw is None:
-        return pl.lit(values, dtype=kind).alias(column.name)
-    made = pl.col(column.name)
-    if raw.dtype == pl.Int64 and column.may_be_null:
-        made = pl.when(made >= 0).then(made)
-    if isinstance(values, Coded):
-        return pl.lit(pl.Series(values.names, dtype=pl.String())).gather(made).alias(column.name)
-    return made.cast(kind)  # numbers as text: a log's own numbers of its jobs
 
 
 @dataclass(slots=True)

@@ -26,10 +26,11 @@ from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.clusters import ClusterWorld, has_more_than_jobs, run_baseline, runs_alone
 from leasehold.simulation.events.opening import CountingSource, open_managed, open_sources
 from leasehold.simulation.kernel import SimulatedWorld
-from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
+from leasehold.simulation.recorder import BaselineRecorder, Recorder
 from leasehold.simulation.scenario.sites import routing, sharing, site_settings
 from leasehold.simulation.scenario.sources import fitting, fitting_blocks, open_blocks, open_streams, with_sizes
 from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.table_writer import TableWriter
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
