@@ -9,7 +9,7 @@ from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import Effect, LeaseClosed, StopLease
-from leasehold.model.event import CancelRequested, LeaseEnded, LeaseFailed, LeaseSaved
+from leasehold.model.event import CancelRequested, LeaseEnded, LeaseFailed, LeaseSaved, Outage, OutagesChanged
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.testing.worlds import site
@@ -59,6 +59,15 @@ class TestARunningLease:
         assert decided(told.at(1, lent(2, 2, 10, "non-preemptable")), Outcome.START) == []
         told.at(2, LeaseFailed(1, 1))
         assert begun(told.at(3, lent(3, 2, 10, "non-preemptable"))) == [(3, "a")]
+
+
+def test_a_guest_that_nodes_that_are_down_keep_from_its_deadline_is_told_so() -> None:
+    told = at_home()
+    told.at(0, own(1, 2, 50))
+    told.at(0, lent(2, 4, 20, "migratable", deadline_s=80, wait=True))
+    assert told.lease(2).reserved_ms == 50_000
+    effects = told.at(10, OutagesChanged("a", (Outage(2, 70_000),)))
+    assert (2, Outcome.HOLD, Reason.SITE_SHRANK) in decided(effects)
 
 
 class TestSavedMemory:

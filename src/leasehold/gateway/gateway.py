@@ -154,7 +154,7 @@ class Gateway:
             coallocations.serve(now_ms)
         # 3. Migratable guests that lost their place, or can wait no longer, continue elsewhere, wait, or fail.
         if self.suspended.leases:
-            changes.displaced += self.suspended.take_urgent(now_ms)
+            changes.displaced += [(lease, Reason.ROOM_IN_USE) for lease in self.suspended.take_urgent(now_ms)]
         if changes.displaced:
             self._relocator.relocate(changes.displaced, now_ms)
             changes.displaced.clear()

@@ -41,7 +41,7 @@ def replan_guests(guests: Guests, reason: Reason, rule: str, now_ms: int) -> Non
     for lease in guests.allocations.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)
-            guests.allocations.changes.displaced.append(lease)
+            guests.allocations.changes.displaced.append((lease, reason))
         else:
             planned_ms = lease.reserved_ms
             guests.allocations.decide(lease, Outcome.MOVE, reason, rule, planned_ms)
@@ -117,4 +117,4 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
             guests.suspend(lease, now_ms)
             guests.wait_suspended(lease)
         case _:
-            guests.allocations.changes.displaced.append(lease)
+            guests.allocations.changes.displaced.append((lease, Reason.ROOM_IN_USE))

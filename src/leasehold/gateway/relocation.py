@@ -85,13 +85,13 @@ class Relocator:
 
     # Guests that lost their place in this instant, or are urgent
 
-    def relocate(self, displaced: Iterable[Lease], now_ms: int) -> None:
-        """Find each of them a place or a time, or end it."""
-        for lease in displaced:
+    def relocate(self, displaced: Iterable[tuple[Lease, Reason]], now_ms: int) -> None:
+        """Find each of them a place or a time, or end it; they come with the reason why they lost their place."""
+        for lease, why in displaced:
             self._registry.touch(lease.site)
             home = self._registry.own[lease.site].open_to_guests(now_ms)
             if not self._goes_into_pool(home, lease, now_ms):
-                self._relocate(home, lease, now_ms)
+                self._relocate(home, lease, why, now_ms)
 
     def _goes_into_pool(self, home: Guests, lease: Lease, now_ms: int) -> bool:
         """Suspend a guest that has just lost its VMs, if the policy decides when it resumes and there is time."""
@@ -109,17 +109,18 @@ class Relocator:
         home.defer_resume(lease)
         return True
 
-    def _relocate(self, home: Guests, lease: Lease, now_ms: int) -> None:
+    def _relocate(self, home: Guests, lease: Lease, why: Reason, now_ms: int) -> None:
         if self._resumes_at_home(lease, now_ms):
             return
         elsewhere = _soonest_elsewhere(lease, self._open_to(lease, now_ms), now_ms)
         if elsewhere is not None:
-            self.move(lease, elsewhere, Reason.ROOM_FREE, SOONEST_FINISH, now_ms)
+            reason = why if lease.state is LeaseState.WAITING else Reason.ROOM_FREE
+            self.move(lease, elsewhere, reason, SOONEST_FINISH, now_ms)
         elif self._stays_in_pool(home, lease, now_ms):
             home.keep_suspended(lease)
         elif lease.state is LeaseState.WAITING and lease.request.wait:
-            self._pending.take_back(lease, Reason.LOCAL_PLAN_CHANGED, SOONEST_FINISH)
-        elif not _keep_for_later(home, lease, now_ms):
+            self._pending.take_back(lease, why, SOONEST_FINISH)
+        elif not _keep_for_later(home, lease, why, now_ms):
             home.allocations.changes.effects.append(StopLease(lease))
             home.allocations.close(lease, Step.FAIL, Reason.DEADLINE_LOST)
 
@@ -265,7 +266,7 @@ def _take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: 
     if lease.state is LeaseState.WAITING:
         start_ms = max(now_ms, lease.request.ready_ms)
         guests.queue.reserve(lease, start_ms)
-        allocations.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, rule, start_ms)
+        allocations.decide(lease, Outcome.MOVE, reason, rule, start_ms)
         return
     lease.overhead_vm_ms += lease.overhead_ms * lease.vms
     lease.migrations += 1
@@ -276,7 +277,7 @@ def _take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: 
     allocations.decide(lease, Outcome.MOVE, reason, rule)
 
 
-def _keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
+def _keep_for_later(guests: Guests, lease: Lease, why: Reason, now_ms: int) -> bool:
     """Plan to finish a displaced lease where it was, before its deadline; False if it is too late."""
     is_unstarted = lease.state is LeaseState.WAITING
     if is_unstarted and not lease.incarnation:
@@ -294,5 +295,5 @@ def _keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
     deadline_ms = lease.request.deadline_ms
     lease.latest_ms = None if deadline_ms is None else deadline_ms - lease.span_ms
     guests.queue.reserve(lease, start_ms)
-    guests.allocations.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, BEFORE_DEADLINE, start_ms)
+    guests.allocations.decide(lease, Outcome.WAIT, why, BEFORE_DEADLINE, start_ms)
     return True

@@ -65,7 +65,7 @@ def _plan_guest_again(guests: Guests, lease: Lease, why: Reason, rule: str, now_
     guests.queue.reserve(lease, guests.queue.earliest(lease, now_ms))
     if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
         guests.queue.withdraw(lease, now_ms)
-        guests.allocations.changes.displaced.append(lease)
+        guests.allocations.changes.displaced.append((lease, why))
     else:
         _tell(guests.allocations, lease, why, rule)
 

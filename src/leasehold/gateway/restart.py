@@ -106,7 +106,7 @@ def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
         else:
             gateway.pending.take_back(lease, Reason.SITE_SHRANK, RESTART)
     elif lease.request.lease_type is LeaseType.MIGRATABLE:
-        site.allocations.changes.displaced.append(lease)
+        site.allocations.changes.displaced.append((lease, Reason.SITE_SHRANK))
     else:
         site.allocations.decide(lease, Outcome.REFUSE, Reason.WIDER_THAN_SITE, RESTART)
         site.allocations.changes.effects.append(StopLease(lease))

@@ -2,6 +2,7 @@
 
 from leasehold.model.effect import Effect
 from leasehold.model.lease import Lease
+from leasehold.model.reason import Reason
 from leasehold.model.request import Request
 
 
@@ -9,14 +10,14 @@ class InstantChanges:
     """What has changed in this instant; the gateway begins each one with nothing.
 
     ``effects``    what is to be done and known, in order
-    ``displaced``  Migratable guests that lost their place, until they are relocated in the same instant
+    ``displaced``  Migratable guests that lost their place, and why, until they are relocated in the same instant
     ``moved``      leases whose state, place or reservation changed, also without an effect
     """
 
     def __init__(self) -> None:
         """Begin without changes."""
         self.effects: list[Effect] = []
-        self.displaced: list[Lease] = []
+        self.displaced: list[tuple[Lease, Reason]] = []
         self.moved: dict[int, Lease] = {}
 
     def take_effects(self) -> list[Effect]:
