@@ -410,7 +410,6 @@ class RetryLoop:
         """Begin."""
         self._registry = registry
         self._looks_again_ms = self._rests_ms = 0
-        self._again_ms: int | None = None
         self._is_looking = False
         self._pending = pending
         self._pool = pool
@@ -444,18 +443,16 @@ class RetryLoop:
         pending = self._pending
         arrivals, pending.arrivals = pending.arrivals, {}
         pending.dirty = False
-        self._again_ms = None
         if pending.queues.key_of:
             pending.queues.route_heads(
                 lambda lease: self._dispatcher.route(lease, now_ms),
                 lambda lease, block: self._quotas.still_blocks(lease, block, now_ms),
             )
-        if pending.held or self._pool.leases:
-            self._retry(now_ms)
+        again_ms = self._retry(now_ms) if pending.held or self._pool.leases else None
         for lease in arrivals.values():
             self._dispatcher.route(lease, now_ms)
-        if self._again_ms is not None and self._only_policy_decides(arrivals):
-            self._sleep(self._again_ms, now_ms)
+        if again_ms is not None and self._only_policy_decides(arrivals):
+            self._sleep(again_ms, now_ms)
 
     def _only_policy_decides(self, arrivals: Iterable[int]) -> bool:
         """Whether all that is pending, if anything, was there when the policy was asked, and waits for nothing else."""
@@ -464,12 +461,15 @@ class RetryLoop:
             return False
         return not any(lease_id in pending.held for lease_id in arrivals)
 
-    def _retry(self, now_ms: int) -> None:
-        """Retry what awaits room and what the policy picks; all are looked at again when the alarm rings."""
+    def _retry(self, now_ms: int) -> int | None:
+        """Retry what awaits room and what the policy picks; all are looked at again when the alarm rings.
+
+        Returns until when nothing changes by itself for the policy; None if it does not say.
+        """
         pending = self._pending
         waits = pending.awaits_room
         for_room = [lease for lease in pending.held.values() if lease.id in waits] if waits else []
-        picked = self._picked(now_ms)
+        picked, again_ms = self._picked(now_ms)
         for lease in for_room:
             if lease.id in pending.held:
                 self._dispatcher.route(lease, now_ms)
@@ -480,29 +480,29 @@ class RetryLoop:
                 self._dispatcher.route(pending.held[one.request.id], now_ms)
         if pending.held or self._pool.leases:
             pending.alarm.look_again(now_ms + self._routing.tick_ms, now_ms)
+        return again_ms
 
-    def _picked(self, now_ms: int) -> Sequence[Waiting]:
-        """Ask the policy what is to be decided on now, suspended guests first, unless it wants to rest."""
+    def _picked(self, now_ms: int) -> tuple[Sequence[Waiting], int | None]:
+        """Ask the policy what is to be decided on now, suspended guests first, unless it wants to rest.
+
+        Returns until when nothing changes by itself for it, too.
+        """
         pending = self._pending
         if now_ms < self._looks_again_ms:
-            self._again_ms = self._looks_again_ms
-            return ()
+            return (), self._looks_again_ms
         held = [pending.describe(lease) for lease in pending.held.values() if lease.id not in pending.awaits_room]
         if self._pool.leases:
             held = [*self._relocator.candidates(now_ms), *held]
         self._is_looking = bool(held)
         if not held:
-            self._again_ms = now_ms + LONGEST_SLEEP_MS
-            return ()
+            return (), now_ms + LONGEST_SLEEP_MS
         sites = self._registry.open(self._registry.federation.sites)
         selection = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
         if not isinstance(selection, Selection):
-            self._again_ms = None
-            return selection
-        self._again_ms = min(selection.again_ms, now_ms + LONGEST_SLEEP_MS)
+            return selection, None
         self._rests_ms = selection.rests_ms
         self._looks_again_ms = now_ms + selection.rests_ms
-        return selection.ripe
+        return selection.ripe, min(selection.again_ms, now_ms + LONGEST_SLEEP_MS)
 
     def _sleep(self, again_ms: int, now_ms: int) -> None:
         """Leave out the ticks before the first look that can change something, or before a guest is urgent."""
