@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
 
+from leasehold.leasing.victims import minimal_sets
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.guard import RepreemptionSurcharge, Surcharge, by_value
-from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within
+from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within, two_lightest
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
@@ -174,6 +175,23 @@ def test_candidate_sets_are_counted_and_listed_without_omission(problem: Problem
     assert sets.count == len(expected)
     assert sorted(map(numbers, sets.listed())) == sorted(expected)
     assert all(numbers(one) in expected for one in sets.drawn(20, Random(0)))
+
+
+@MANY
+@pytest.mark.parametrize("many_alike", [0, 3, 48])
+@given(problem=problems(), by_cost=st.booleans())
+def test_the_two_lightest_whether_leases_of_a_width_are_taken_one_by_one_or_searched(
+    many_alike: int, problem: Problem, *, by_cost: bool
+) -> None:
+    def first(lease: Candidate) -> int:
+        return lease.cost_vm_ms if by_cost else lease.vms
+
+    best, *others = sorted(candidate_sets(*problem), key=lambda one: (sum(map(first, one)), len(one), numbers(one)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(minimal_sets, "_MANY_ALIKE", many_alike)
+        found, second = two_lightest(MinimalSets(*problem), first, lambda _: 1)
+    assert numbers(found) == numbers(best)
+    assert (numbers(second) if second else None) == (numbers(others[0]) if others else None)
 
 
 @MANY

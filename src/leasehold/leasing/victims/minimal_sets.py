@@ -17,12 +17,13 @@ can be in it times needed VMs times leases of the answer; a limit on the work en
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, groupby, repeat
+from heapq import nsmallest
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from math import comb
-from operator import attrgetter, mul
+from operator import add, attrgetter, itemgetter, mul
 from random import Random
 from typing import Any, NamedTuple
 
@@ -92,12 +93,24 @@ class MinimalSets:
 
     @cached_property
     def _ways(self) -> list[list[int]]:
-        """``[index][rest]``: how many walks cover ``rest`` VMs with widths from ``index`` on."""
+        """``[index][rest]``: how many walks cover ``rest`` VMs with widths from ``index`` on; 0 if none needs that."""
         rows = [[1] + [0] * self.needed_vms]
-        for width in reversed(self._widths):
-            covering = [sum(width.ways(rest, rows[-1])) for rest in range(1, self.needed_vms + 1)]
-            rows.append([1, *covering])
+        for width, rests in zip(reversed(self._widths), reversed(self._rests()), strict=True):
+            below = rows[-1]
+            rows.append(
+                [1, *(sum(width.ways(rest, below)) if rests >> rest & 1 else 0 for rest in range(1, len(below)))]
+            )
         return rows[::-1]
+
+    def _rests(self) -> list[int]:
+        """For each width, the bits of the VMs that may be needed still when a walk comes to it."""
+        found = [1 << self.needed_vms]
+        for width in self._widths[:-1]:
+            rests = found[-1]
+            for _ in width.choices[1:]:
+                rests |= rests >> width.vms
+            found.append(rests)
+        return found
 
 
 _VMS: Callable[[Candidate], Any] = attrgetter("vms")
@@ -168,8 +181,16 @@ def _weights(sets: MinimalSets, first: Callable[[Candidate], int], then: Callabl
     return [((first(lease) * then_limit + then(lease)) << len(leases)) - bit[lease.lease_id] for lease in leases]
 
 
+class _Alike(NamedTuple):
+    """The leases of one width, the lightest first, and what the first 0, 1, 2... of them weigh together."""
+
+    vms: int
+    leases: tuple[Candidate, ...]
+    sums: list[int]
+
+
 class _Detour(NamedTuple):
-    """The best walk that leaves the best one at a given lease: what it took, and where it continues."""
+    """The best walk that leaves the best one at a given width: what it took, and where it continues."""
 
     weight: int
     taken: CandidateSet
@@ -178,49 +199,99 @@ class _Detour(NamedTuple):
 
 
 class _Walks:
+    """Of each width the best set takes the lightest leases. So does the next best, but for one at most.
+
+    It takes more or fewer of some width; or of one width, instead of the last one, that which comes after it.
+    """
+
     def __init__(self, sets: MinimalSets, weights: list[int]) -> None:
-        self.leases = sets.leases
         self.needed_vms = sets.needed_vms
-        self.weights = weights
         self.unreachable = 1 + sum(weights)
+        self.widths = []
+        for vms, alike in groupby(zip(sets.leases, weights, strict=True), key=lambda pair: pair[0].vms):
+            leases, theirs = zip(*sorted(alike, key=itemgetter(1)), strict=True)
+            self.widths.append(_Alike(vms, leases, [*accumulate(theirs, initial=0)]))
         self.least = self._least_weights()
 
     def _least_weights(self) -> list[list[int]]:
-        """``[index][rest]``: the least weight that covers ``rest`` VMs with leases from ``index`` on."""
+        """``[index][rest]``: the least weight that covers ``rest`` VMs with widths from ``index`` on; not from all."""
         rows = [[0] + [self.unreachable] * self.needed_vms]
-        for lease, weight in zip(reversed(self.leases), reversed(self.weights), strict=True):
-            passed, taken = rows[-1], chain(repeat(0, lease.vms), rows[-1])
+        for width in self.widths[:0:-1]:
+            with_it = self._halving if len(width.leases) > _MANY_ALIKE else self._one_by_one
+            rows.append(with_it(width, rows[-1]))
+        return [[], *rows[::-1]]
+
+    def _one_by_one(self, width: _Alike, row: list[int]) -> list[int]:
+        """Take or pass each lease of a width."""
+        for before, after in pairwise(width.sums):
+            weight, taken = after - before, chain(repeat(0, width.vms), row)
             row = [
                 without if without < with_it + weight else with_it + weight
-                for without, with_it in zip(passed, taken, strict=False)
+                for without, with_it in zip(row, taken, strict=False)
             ]
-            rows.append(row)
-        return rows[::-1]
+        return row
+
+    def _halving(self, width: _Alike, below: list[int]) -> list[int]:
+        """Find what the leases of a width leave to narrower ones, first for the middle of what may be needed.
+
+        Each further lease weighs more than the one before. So where more is needed, not less is left, and each
+        answer halves the search for the others.
+        """
+        vms, sums, most, row = width.vms, width.sums, len(width.leases), below.copy()
+        for offset in range(vms):
+            left = below[offset::vms] if offset == 0 else [0, *below[offset::vms]]
+            todo = [(1, len(left), 0, len(left))]
+            while todo:
+                first, end, low, high = todo.pop()
+                if first == end:
+                    continue
+                middle = (first + end) // 2
+                since = max(low, middle - most)
+                until = min(high, middle + 1)
+                found = [*map(add, left[since:until], sums[middle - since :: -1])]
+                least = min(found)
+                row[middle * vms - (vms - offset) % vms] = min(least, self.unreachable)
+                place = since + found.index(least)
+                todo += [(first, middle, low, place + 1), (middle + 1, end, place, high)]
+        return row
 
     def two_best(self) -> tuple[CandidateSet, CandidateSet | None]:
+        """Return the best walk and the next."""
         best, detours = self._best_from(0, self.needed_vms)
-        second = min(detours, key=lambda detour: detour.weight)
-        if second.weight >= self.unreachable:
+        second = min(detours, key=lambda detour: detour.weight, default=None)
+        if second is None or second.weight >= self.unreachable:
             return best, None
         return best, second.taken + self._best_from(second.start, second.rest)[0]
 
     def _best_from(self, start: int, rest: int) -> tuple[CandidateSet, list[_Detour]]:
-        """The best walk from here, and each way to leave it; the second best walk takes one of those."""
+        """The best walk from here, and the best ways to leave it; the second best walk takes one of those."""
         taken: CandidateSet = ()
         spent = 0
         detours: list[_Detour] = []
         while rest > 0:
-            lease, weight = self.leases[start], self.weights[start]
+            (vms, leases, sums), below = self.widths[start], self.least[start + 1]
             start += 1
-            rest_with_it = max(0, rest - lease.vms)
-            with_it = weight + self.least[start][rest_with_it]
-            without = self.least[start][rest]
-            if with_it < without:
-                detours.append(_Detour(spent + without, taken, start, rest))
-                taken, spent, rest = (*taken, lease), spent + weight, rest_with_it
-            else:
-                detours.append(_Detour(spent + with_it, (*taken, lease), start, rest_with_it))
+            most = min(len(leases), -(-rest // vms))
+            totals = [sums[many] + below[max(0, rest - many * vms)] for many in range(most + 1)]
+            many, *others = nsmallest(2, range(most + 1), key=totals.__getitem__)
+            detours += [
+                _Detour(spent + totals[other], (*taken, *_by_number(leases[:other])), start, rest - other * vms)
+                for other in others
+            ]
+            if 0 < many < len(leases):
+                dearer = spent + totals[many] + sums[many + 1] - 2 * sums[many] + sums[many - 1]
+                instead = _by_number((*leases[: many - 1], leases[many]))
+                detours.append(_Detour(dearer, (*taken, *instead), start, rest - many * vms))
+            taken, spent, rest = (*taken, *_by_number(leases[:many])), spent + sums[many], rest - many * vms
         return taken, detours
+
+
+def _by_number(leases: Iterable[Candidate]) -> CandidateSet:
+    return tuple(sorted(leases, key=_LEASE_ID))
+
+
+_MANY_ALIKE = 48
+"""Above so many leases of one width halving is quicker than going one by one."""
 
 
 _PriceTable = list[list[int]]

@@ -59,10 +59,9 @@ class Moml(VictimPolicy):
         drawn = sets.drawn(self.drawn, Random(_seed(sets)))
         ceiling = median_overhead(drawn)
         cheapest, fewest = cheapest_two(sets)[0], fewest_two(sets)[0]
-        seen = {*drawn, cheapest, fewest}
-        if cost_of(fewest) > ceiling:
-            seen.update(fewest_within(sets, ceiling, self.most_cells))
-        best, second = _best_two(seen, ceiling, sets.needed_vms)
+        within = fewest_within(sets, ceiling, self.most_cells) if cost_of(fewest) > ceiling else []
+        seen = {tuple([lease.lease_id for lease in one]): one for one in (*drawn, cheapest, fewest, *within)}
+        best, second = _best_two(seen.values(), ceiling, sets.needed_vms)
         return VictimChoice(
             victims=in_order(best),
             runner_up=in_order(second) if second else None,
