@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.matching.making import make_job
+from tests.service.engine.job_worlds import no_outages
 
 from leasehold.matching.needs import InputFile
 from leasehold.matching.nodes import EvaluationTime, Link, Network, judge, judge_machine
@@ -31,7 +32,7 @@ Looks = Sequence[tuple[int, JobNodesSeen | JobSiteSilent]]
 
 def seen(looks: Looks) -> NodeRepository:
     """What is known after sites were looked at, at these times."""
-    book = NodeRepository((), UnitOfWork(), ("a", "b"), GONE_AFTER_MS)
+    book = NodeRepository((), UnitOfWork(), no_outages(), ("a", "b"), GONE_AFTER_MS, 0)
     for at_ms, look in looks:
         if isinstance(look, JobNodesSeen):
             book.see(look, (), at_ms)

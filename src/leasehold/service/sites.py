@@ -29,7 +29,7 @@ from leasehold.sharing.wording import span
 LOCAL = "own users"
 FREE = "free"
 OUT = "out of reach"
-"""Machines of a site that does not answer, as far as no lease is known to hold them."""
+"""Machines that no lease is known to hold, of nodes that are down or of a site that does not answer."""
 
 GUESTS = "guests"
 """Guests of a remote site: their types are not reported."""
@@ -65,8 +65,9 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is held at one site."""
+    """What is held at one site, and how many VMs are lost with nodes that are down."""
 
+    down_vms: int
     kinds: Counter[str]
     vms: Counter[Holder]
     leases: Counter[Holder]
@@ -77,7 +78,7 @@ def held_now(gateway: Gateway, visible: Visible) -> tuple[dict[str, Held], int]:
     found: dict[str, Held] = {}
     holding = 0
     for name, site in gateway.sites.items():
-        held = found[name] = Held(Counter(), Counter(), Counter())
+        held = found[name] = Held(site.allocations.down_vms, Counter(), Counter(), Counter())
         for lease in site.allocations.held.values():
             holder = _holder(lease) if is_visible(lease, visible) else OTHERS
             held.kinds[_kind(lease)] += lease.vms
@@ -89,7 +90,11 @@ def held_now(gateway: Gateway, visible: Visible) -> tuple[dict[str, Held], int]:
 
 def glance(name: str, slots: int, status: str, held: Held) -> Glance:
     """Put together what is known of a site of this gateway."""
-    kinds = dict(held.kinds) | {idle_kind(status): max(0, slots - held.kinds.total())}
+    kinds = Counter(held.kinds)
+    free_vms = max(0, slots - kinds.total() - held.down_vms)
+    kinds[idle_kind(status)] += free_vms
+    if held.down_vms:
+        kinds[OUT] += held.down_vms
     holders = {holder: (vms, held.leases[holder]) for holder, vms in held.vms.most_common()}
     return Glance(name, slots, status, kinds, holders)
 

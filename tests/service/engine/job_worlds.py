@@ -18,9 +18,12 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Observation, Order, Phase
+from leasehold.service.engine.context import DecisionCore
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.tasks import BackgroundTasks
+from leasehold.service.engine.timers import TimerQueue
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.rows import AttemptRow, JobRow, JournalRow, LeaseRow
 from leasehold.service.store.store import Store
@@ -149,6 +152,13 @@ class Shop:
     def told(self, site: str = "a") -> list[str]:
         """The verbs of the orders to a site."""
         return [order.verb.value for order in self.orders[site]]
+
+
+def no_outages() -> NodeOutages:
+    """Outages of which no gateway is told."""
+    core = DecisionCore(gateway_of_two)
+    core.begin()
+    return NodeOutages(core, TimerQueue())
 
 
 def facts(name: str = "n1", **said: Any) -> NodeFacts:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import QUICK, to_the_first
-from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
+from tests.service.engine.job_worlds import S, Shop, facts, job, no_outages, nodes
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.events import NodesSeen, SeenNode
@@ -53,7 +53,7 @@ SITES = st.lists(
 
 
 def node_repository() -> NodeRepository:
-    return NodeRepository([], UnitOfWork(), {"a"}, 20 * S)
+    return NodeRepository([], UnitOfWork(), no_outages(), {"a"}, 20 * S, 0)
 
 
 @given(st.lists(SITES, min_size=1, max_size=6), st.integers(1, 4))

@@ -60,6 +60,8 @@ class NodeFacts:
     ``runs``        whether commands can run on it as it is
     ``problem``     why nothing can run there now ("" for nothing)
     ``fault``       which `leasehold.jobs.job.Fault` that is; empty for one that harms nothing, as draining
+    ``vm_cores``    how many cores a VM has whose lease names no node
+    ``comes_up``    whether it comes up by itself as soon as something starts there, although it has a problem now
     ``unknown``     what could not be found out about it, and why; none of that is among the facts
     ``bytes_per_s`` the bandwidth of its network, 0 where that is not known
     """
@@ -77,6 +79,8 @@ class NodeFacts:
     runs: bool = True
     problem: str = ""
     fault: str = ""
+    vm_cores: int = 1
+    comes_up: bool = False
     unknown: str = ""
     bytes_per_s: int = 0
 

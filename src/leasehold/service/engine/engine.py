@@ -37,6 +37,7 @@ from leasehold.service.engine.journal import JournalWriter
 from leasehold.service.engine.leases import LeaseRepository, OpenRequests
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.orders import Outbox, ended
+from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
 from leasehold.service.engine.sites import PeerRepository, agree
 from leasehold.service.engine.tasks import BackgroundTasks
@@ -45,6 +46,7 @@ from leasehold.service.engine.timers import (
     AgreementsEnd,
     JobsDue,
     LeaseEndDue,
+    OutageOver,
     StartOverdue,
     Timer,
     TimerQueue,
@@ -135,7 +137,10 @@ class Engine:
         journal = JournalWriter(unit, metadata, store.last_seq())
         outbox, timers = Outbox(unit, store.open_orders()), TimerQueue(self._start_within_ms)
         context = EngineContext(store, core, unit, metadata, journal, outbox, timers, self._telemetry)
-        nodes = NodeRepository(store.nodes(), unit, self.setup.settings.sites, self.setup.gone_after_ms)
+        self._outages = NodeOutages(core, timers)
+        nodes = NodeRepository(
+            store.nodes(), unit, self._outages, self.setup.settings.sites, self.setup.gone_after_ms, self.now_ms
+        )
         self.unit, self._journal, self._timers, self.outbox = unit, journal, timers, outbox
         self.agreements = AgreementRepository(context, peers)
         self.leases = LeaseRepository(context, OpenRequests(rows, self._most_open), self.agreements, nodes)
@@ -155,6 +160,7 @@ class Engine:
     def _resume(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Hand these leases to a gateway that has none yet."""
         self.core.note_silence(now_ms)
+        self._outages.gateway_is_new()
         history = self.agreements.brief(self.remote_sites.remotes, now_ms)
         take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
@@ -254,13 +260,18 @@ class Engine:
 
     def _decide(self, events: Sequence[Event], now_ms: int) -> None:
         """Decide about an instant: the gateway first, then the job scheduler, until both are content."""
-        jobs = self.jobs
+        jobs, outages = self.jobs, self._outages
+        if outages.is_on:
+            events = [*events, *outages.changes(events, now_ms)]
         while events or (jobs.is_used and jobs.has_news):
             if events:
                 effects = self._route(events, now_ms)
                 if jobs.is_used:
                     jobs.follow(effects, self.gateway.moved.values(), now_ms)
+                    outages.follow(self.gateway.moved.values())
             events = jobs.decide(now_ms) if jobs.is_used else ()
+            if outages.is_on:
+                events = [*events, *outages.changes(events, now_ms)]
         if jobs.is_used:
             jobs.keep_up(now_ms)
 
@@ -283,6 +294,8 @@ class Engine:
                     events += self.agreements.expire(now_ms)
                 case JobsDue():
                     self.jobs.due()
+                case OutageOver():
+                    pass  # each instant looks which nodes are to be expected later
                 case LeaseEndDue(lease_id, incarnation) | StartOverdue(lease_id, incarnation):
                     lease = self.gateway.leases.get(lease_id)
                     if lease is None or lease.incarnation != incarnation or lease.held_since_ms < 0:

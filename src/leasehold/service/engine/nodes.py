@@ -27,6 +27,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
+from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import NODES, NodeRow
 
@@ -131,9 +132,18 @@ class NodeRepository:
     back; then it is permanently gone. A node that is listed as down may always come back.
     """
 
-    def __init__(self, rows: Collection[NodeRow], unit: UnitOfWork, sites: Collection[str], gone_after_ms: int) -> None:
+    def __init__(
+        self,
+        rows: Collection[NodeRow],
+        unit: UnitOfWork,
+        outages: NodeOutages,
+        sites: Collection[str],
+        gone_after_ms: int,
+        now_ms: int,
+    ) -> None:
         """Begin with those in the store; ``sites`` tell of their nodes."""
         self._unit = unit
+        self._outages = outages
         self._sites = sites
         self._rooms: dict[int, tuple[int, RoomTaken]] = {}
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
@@ -148,6 +158,8 @@ class NodeRepository:
         self._kinds = Kinds()
         for row in rows:
             self._note(row)
+            if not self.is_gone(row, now_ms):
+                self._say_if_down(row, now_ms)
         self._awaited: dict[str, Collection[str]] = {}
         """All nodes of a site that reports them in parts, until all have been reported."""
         self._held_back: dict[str, dict[str, NodeRow]] = {}
@@ -211,9 +223,12 @@ class NodeRepository:
             self._awaited[site] = listed
         for name, facts in there.items():
             self._keep(_row(name, site, facts, before.get(name), asked_ms))
+            self._say_if_down(self.rows[name], now_ms, facts.vm_cores, comes_up=facts.comes_up)
         missed = self._of_site.get(site, set()) - listed
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
+            if self.is_gone(self.rows[name], now_ms):
+                self._outages.forget(site, name)
         known = frozenset(self._known(site, now_ms)).union(listed)
         reported = sorted((there.keys() | missed) & known)
         seen = NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known)
@@ -238,6 +253,7 @@ class NodeRepository:
                     row, problem=command.why, fault=fault.value, failed_ms=now_ms, failures=row.failures + 1
                 )
                 self._keep(failed)
+                self._say_if_down(failed, now_ms)
                 events.append(NodeFell(name, fault, command.why))
         return events
 
@@ -263,11 +279,13 @@ class NodeRepository:
         return None
 
     def saw(self, site: str, seen: Observation, now_ms: int) -> RoomTaken | None:
-        """Note where the machines of such a lease are; gives what is new, None for nothing."""
+        """Note where the machines of a lease are; gives what is new of one that is no attempt, None for nothing."""
+        nodes = tuple(f"{site}/{name}" for name in seen.nodes)
+        if seen.phase in _IN_ROOM:
+            self._outages.place(site, seen.lease_id, seen.incarnation, nodes)
         incarnation, room = self._rooms.get(seen.lease_id, (-1, None))
         if room is None or incarnation != seen.incarnation or seen.phase not in _IN_ROOM:
             return None
-        nodes = tuple(f"{site}/{name}" for name in seen.nodes)
         since_ms = now_ms if room.since_ms < 0 else room.since_ms
         if (nodes, since_ms) == (room.nodes, room.since_ms):
             return None
@@ -333,7 +351,15 @@ class NodeRepository:
         if row.problem != NOT_LISTED:
             failures = row.failures if row.fault else row.failures + 1
             missed = replace(row, problem=NOT_LISTED, fault=Fault.NODE_DIED.value, failures=failures)
-            self._keep(replace(missed, failed_ms=now_ms))
+            self._keep(missed := replace(missed, failed_ms=now_ms))
+            self._say_if_down(missed, now_ms)
+
+    def _say_if_down(self, row: NodeRow, now_ms: int, vm_cores: int = 1, *, comes_up: bool = False) -> None:
+        """Let plans do without a node that is down, but for one that ``comes_up`` when something starts there."""
+        is_down = bool(row.problem) and not comes_up
+        vms, idle_vms = row.cores // vm_cores, (row.cores if row.fault else row.free_cores) // vm_cores
+        since_ms = now_ms if not row.fault or row.failed_ms is None else row.failed_ms
+        self._outages.see(row.site, row.name, vms, idle_vms if is_down else None, since_ms)
 
     def _seen_node(self, row: NodeRow, closed: Collection[str]) -> SeenNode:
         """A node for the job scheduler; one of a closed site has a problem, so that no attempt is placed there."""

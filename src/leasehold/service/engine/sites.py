@@ -142,7 +142,7 @@ def agree(gateway: Gateway, row: PeerRow) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """The occupancy of a site: VMs held by local leases and by guests, and the leases that wait."""
+    """The occupancy of a site: VMs held by local leases and by guests, those free and up, and the leases that wait."""
 
     local_vms: int
     guest_vms: int
@@ -161,7 +161,7 @@ def occupancy(site: Site) -> Occupancy:
     return Occupancy(
         allocations.local_vms,
         allocations.guest_vms,
-        allocations.settings.slots - allocations.local_vms - allocations.guest_vms,
+        site.free_vms,
         len(site.locals),
         len(guests),
         sum(lease.vms for lease in site.locals.waiting()),

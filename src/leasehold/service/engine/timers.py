@@ -37,9 +37,14 @@ class JobsDue:
     """The time has come for which the job scheduler asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutageOver:
+    """Nodes that are down are expected back, unless they came back before."""
+
+
 _OF_THE_GATEWAY = Tick()
 
-Timer = Tick | LeaseEndDue | StartOverdue | AgreementsEnd | JobsDue
+Timer = Tick | LeaseEndDue | StartOverdue | AgreementsEnd | JobsDue | OutageOver
 
 
 class TimerQueue:

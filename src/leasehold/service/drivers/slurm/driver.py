@@ -51,7 +51,7 @@ class SlurmDriver:
         self._reconciler = JobReconciler(slurm, self._store, self._directories, options, setup.slots, setup.clock)
         prober = JobUsers(options).default
         probes = Probes(slurm, folder / PROBES, self._store.identity, options, prober, setup.clock)
-        self._discovery = NodeDiscovery(probes, Modules(options, setup.clock))
+        self._discovery = NodeDiscovery(probes, Modules(options, setup.clock), options.cpus_per_vm)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._reported: dict[int, Observation] = {}
         self._has_orders = asyncio.Event()
@@ -151,8 +151,9 @@ class NodeDiscovery:
     Software is put together once for all nodes that have the same, and again only when it changes.
     """
 
-    def __init__(self, probes: Probes, modules: "Modules") -> None:
+    def __init__(self, probes: Probes, modules: "Modules", vm_cores: int) -> None:
         self._probes = probes
+        self._vm_cores = vm_cores
         self._modules = modules
         self._unions: dict[tuple[Software, ...], Software] = {}
 
@@ -191,6 +192,8 @@ class NodeDiscovery:
                 software=software,
                 problem=problem.text if problem else "",
                 fault=problem.fault.value if problem and problem.fault else "",
+                vm_cores=self._vm_cores,
+                comes_up=bool(problem and problem.comes_up),
                 unknown="; ".join(filter(None, (unknown, self._modules.unknown))),
             )
             facts.append(one)
@@ -280,13 +283,20 @@ _CLOSED = {
 }
 """Flags of a node on which nothing new starts, while running jobs continue."""
 
+_COMES_UP = "is powered down"
+"""What Slurm itself ends as soon as it starts a job there."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
-    """Why nothing new can run on a node now, and the fault for jobs that ran there; None: they continue."""
+    """Why nothing new can run on a node now, and the fault for jobs that ran there; None: they continue.
+
+    ``comes_up``  whether Slurm powers it up for a job
+    """
 
     text: str
     fault: Fault | None = None
+    comes_up: bool = False
 
 
 def problem_of(node: Node, *, refuses: bool = False) -> NodeProblem | None:
@@ -303,8 +313,10 @@ def problem_of(node: Node, *, refuses: bool = False) -> NodeProblem | None:
     if node.is_unresponsive:
         fault = Fault.SERVICE_STOPPED if refuses else Fault.NETWORK_FAILED
         return NodeProblem(f"Slurm: the node does not answer{why}", fault)
-    closed = (text for flag in node.flags for text, flags in _CLOSED.items() if flag in flags)
-    return next((NodeProblem(f"Slurm: the node {text}{why}") for text in closed), None)
+    closed = [text for flag in node.flags for text, flags in _CLOSED.items() if flag in flags]
+    if not closed:
+        return None
+    return NodeProblem(f"Slurm: the node {closed[0]}{why}", comes_up=set(closed) == {_COMES_UP})
 
 
 class NodePing:
