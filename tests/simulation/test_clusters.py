@@ -1,6 +1,7 @@
 """A cluster on its own, simulated in integers: the same tables as behind a gateway, to the last row."""
 
 import json
+from array import array
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.searching import examples
 
 from leasehold.leasing.kernel import ALL
-from leasehold.simulation.cluster import ClusterRun
+from leasehold.simulation.cluster import ClusterJobs, ClusterRun
 from leasehold.simulation.clusters import runs_alone
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.parse import load_scenario
@@ -88,11 +89,11 @@ def test_what_is_over_is_not_kept(depth: int) -> None:
     held = []
     for batch in range(10):
         first_ms = batch * 200_000
-        jobs = [(i + 1, first_ms + i, first_ms + i, 1 + i % 7, 2_000, 1_000) for i in range(100)]
-        run.advance(jobs, first_ms + 200_000)
-        assert len(run.closed_job) == 100
-        run.clear()
+        rows = [(i + 1, first_ms + i, 1 + i % 7, 2_000, 1_000) for i in range(100)]
+        run.advance(ClusterJobs(*(array("q", column) for column in zip(*rows, strict=True))), first_ms + 200_000)
+        assert run.closed.count == len(run.closed.taken().T) == 100
+        run.decided.taken()
         queue = run.queue
-        columns = [queue.vms, queue.reserved, queue.others, queue.moved, queue.started, queue.reasons]
+        columns = [queue.vms, queue.reserved, queue.others, queue.moved, queue.started, queue.reasons, run._run_ms]
         held.append([len(column) for column in columns] + [run.plan.steps])
     assert held[-1] == held[0]

@@ -8,16 +8,36 @@ else a scenario has (guests, co-allocations, agreements, a timeline) needs the g
 Compiled, this is machine code too: `cluster.pxd` has the C types.
 """
 
-from typing import Any
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from leasehold.leasing.kernel import Profile, ReservationQueue, RowHeap, why_waiting
 from leasehold.model.request import NEVER_MS
 
-ClusterJob = tuple[Any, ...]
-"""Number, submission, ready time, VMs, requested and needed wall time (ms); whatever follows is carried along."""
+try:
+    import cython  # type: ignore[import-untyped,unused-ignore]
+except ImportError:  # what compiles this is not needed to run it
+    from leasehold.leasing import plain as cython
 
-# Below they stand as the numbers that they are: compiled, a name would be looked up for each job.
-NUMBER, SUBMIT_MS, READY_MS, VMS, SPAN_MS, RUN_MS = range(6)
+
+class ClusterJobs(NamedTuple):
+    """Jobs in the order in which they come: ready when they are submitted, with requested and needed wall time.
+
+    Lists or arrays of integers; compiled, arrays of 64 bits each.
+    """
+
+    number: Sequence[int]
+    submit_ms: Sequence[int]
+    vms: Sequence[int]
+    span_ms: Sequence[int]
+    run_ms: Sequence[int]
+
+
+NO_JOBS = ClusterJobs(*[array("q")] * 5)
 
 TOO_WIDE, QUEUE_CLOSED = 6, 7
 """What is decided about a job beside the reasons of the kernel, why it starts and why it waits: it is refused."""
@@ -25,18 +45,53 @@ TOO_WIDE, QUEUE_CLOSED = 6, 7
 ENDED = 0
 """How a job that ran to its end, or to its requested time, is closed; refused ones have the code of the decision."""
 
+_ROOM = 1 << 12
+
+
+class Rows:
+    """Rows of four integers each, until they are taken."""
+
+    __slots__ = ("_cells", "count")
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.count = 0
+        self._cells: Any = array("q", bytes(8 * _ROOM)) if cython.compiled else []
+
+    def add(self, first: int, second: int, third: int, fourth: int) -> None:
+        """Append a row."""
+        self.count += 1
+        if cython.compiled:
+            end = 4 * self.count
+            if end > len(self._cells):
+                self._cells = array("q", 2 * bytes(self._cells))
+            self._cells[end - 4] = first
+            self._cells[end - 3] = second
+            self._cells[end - 2] = third
+            self._cells[end - 1] = fourth
+        else:
+            self._cells += (first, second, third, fourth)
+
+    def taken(self) -> npt.NDArray[np.int64]:
+        """Return the four columns, and forget the rows."""
+        count, self.count = self.count, 0
+        if cython.compiled:
+            return np.array(self._cells[: 4 * count]).reshape(count, 4).T
+        cells, self._cells = self._cells, []
+        return np.frombuffer(array("q", cells), np.int64).reshape(count, 4).T
+
 
 class ClusterRun:
     """One cluster, and the jobs that have come to it.
 
-    ``now_ms``      the last instant at which anything happened
-    ``alarm_ms``    the latest time at which a reservation was due, as it was planned at some time
-    ``decided_*``   a row for each decision, in order: when, which job, its code, and the reserved start of one that
-                    waits (negative without)
-    ``closed_*``    a row for each job that is over, in order: the job, its code, its start (negative if it was refused)
-                    and its end
+    ``now_ms``   the last instant at which anything happened
+    ``alarm_ms`` the latest time at which a reservation was due, as it was planned at some time
+    ``decided``  a row for each decision, in order: when, which job, its code, and the reserved start of one that waits
+                 (negative without)
+    ``closed``   a row for each job that is over, in order: which job, its code, its start (negative if it was refused)
+                 and its end
 
-    Who reads the columns clears them; nothing here grows with the number of jobs that are over.
+    What reads these rows takes them; nothing here grows with the number of jobs that are over.
     """
 
     def __init__(self, slots: int, depth: int, *, queues: bool) -> None:
@@ -47,40 +102,28 @@ class ClusterRun:
         self.queues = queues
         self.now_ms = 0
         self.alarm_ms = 0
-        self.decided_ms: list[int] = []
-        self.decided_job: list[int] = []
-        self.decided_code: list[int] = []
-        self.decided_start_ms: list[int] = []
-        self.closed_job: list[ClusterJob] = []
-        self.closed_code: list[int] = []
-        self.closed_start_ms: list[int] = []
-        self.closed_end_ms: list[int] = []
+        self.decided = Rows()
+        self.closed = Rows()
         self._ends = RowHeap()
         self._started = 0
-        self._job_of: list[ClusterJob] = []
+        self._run_ms = array("q")
+        self._numbers, _, self._sizes, self._spans_ms, self._runs_ms = NO_JOBS
         self._wake_ms = NEVER_MS
 
-    def clear(self) -> None:
-        """Forget what was decided, and what is over."""
-        for column in (self.decided_ms, self.decided_job, self.decided_code, self.decided_start_ms):
-            column.clear()
-        for column in (self.closed_code, self.closed_start_ms, self.closed_end_ms):
-            column.clear()
-        self.closed_job.clear()
-
-    def open_jobs(self) -> list[tuple[ClusterJob, int]]:
+    def open_jobs(self) -> list[tuple[int, int]]:
         """Return every job that is not over, in order of submission, with its start (negative if it waits)."""
-        running = {row: self.queue.start_of(row) for row in self._ends.rows()}
-        waiting = dict.fromkeys([*self.queue.reserved, *self.queue.others], -1)
-        rows = sorted(running | waiting, key=lambda row: self._job_of[row][NUMBER])
-        return [(self._job_of[row], running.get(row, -1)) for row in rows]
+        queue = self.queue
+        found = [(queue.order[row], queue.start_ms[row]) for row in self._ends.rows()]
+        found += [(queue.order[row], -1) for row in (*queue.reserved, *queue.others)]
+        return sorted(found)
 
-    def advance(self, jobs: list[ClusterJob], until_ms: int) -> None:
+    def advance(self, jobs: ClusterJobs, until_ms: int) -> None:
         """Let these jobs come, and time pass until just before ``until_ms``; they come before that, in order."""
         queue, ends = self.queue, self._ends
-        count = len(jobs)
+        self._numbers, submits_ms, self._sizes, self._spans_ms, self._runs_ms = jobs
+        count = len(submits_ms)
         at = 0
-        submit_ms = jobs[0][1] if count else NEVER_MS
+        submit_ms = submits_ms[0] if count else NEVER_MS
         end_ms = ends.first_ms()
         wake_ms = self._wake_ms
         while True:
@@ -98,8 +141,8 @@ class ClusterRun:
             first = at
             while submit_ms == now_ms:
                 at += 1
-                submit_ms = jobs[at][1] if at < count else NEVER_MS
-            arrived = self._take_in(jobs, first, at, now_ms) if first < at else None
+                submit_ms = submits_ms[at] if at < count else NEVER_MS
+            arrived = self._take_in(first, at, now_ms) if first < at else None
             if arrived or has_changed:
                 if queue.step(now_ms):
                     self._start(now_ms)
@@ -121,55 +164,42 @@ class ClusterRun:
             planned_ms = start_ms + queue.span_ms[row]
             if planned_ms > now_ms:
                 self.plan.give(now_ms, planned_ms, queue.vms[row])
-            self._close(self._job_of[row], ENDED, start_ms, now_ms)
+            self.closed.add(queue.order[row], ENDED, start_ms, now_ms)
             queue.release_row(row)
 
-    def _close(self, job: ClusterJob, code: int, start_ms: int, end_ms: int) -> None:
-        self.closed_job.append(job)
-        self.closed_code.append(code)
-        self.closed_start_ms.append(start_ms)
-        self.closed_end_ms.append(end_ms)
-
-    def _decide(self, number: int, code: int, start_ms: int, now_ms: int) -> None:
-        self.decided_ms.append(now_ms)
-        self.decided_job.append(number)
-        self.decided_code.append(code)
-        self.decided_start_ms.append(start_ms)
-
-    def _take_in(self, jobs: list[ClusterJob], first: int, last: int, now_ms: int) -> list[int]:
+    def _take_in(self, first: int, last: int, now_ms: int) -> list[int]:
         """Put jobs at the end of the queue; returns their rows."""
-        queue, job_of = self.queue, self._job_of
+        queue = self.queue
         arrived: list[int] = []
         for at in range(first, last):
-            job = jobs[at]
-            if job[3] > self.slots:
-                self._decide(job[0], TOO_WIDE, -1, now_ms)
-                self._close(job, TOO_WIDE, -1, now_ms)
+            vms = self._sizes[at]
+            if vms > self.slots:
+                self._refuse(self._numbers[at], TOO_WIDE, now_ms)
                 continue
-            row = queue.add_row(job[3], job[4], job[2], job[0])
-            if row == len(job_of):
-                job_of.append(job)
-            else:
-                job_of[row] = job
+            row = queue.add_row(vms, self._spans_ms[at], now_ms, self._numbers[at])
+            if row == len(self._run_ms):
+                self._run_ms = array("q", bytes(self._run_ms) + bytes(8 * _ROOM))
+            self._run_ms[row] = self._runs_ms[at]
             arrived.append(row)
             if self.queues:
                 queue.submit(row)
         if not self.queues:
             self.plan.trim(now_ms)
-            arrived = [row for row in arrived if self._fits_when_ready(row, now_ms)]
+            arrived = [row for row in arrived if self._fits_now(row, now_ms)]
         return arrived
 
-    def _fits_when_ready(self, row: int, now_ms: int) -> bool:
+    def _refuse(self, number: int, code: int, now_ms: int) -> None:
+        self.decided.add(now_ms, number, code, -1)
+        self.closed.add(number, code, -1, now_ms)
+
+    def _fits_now(self, row: int, now_ms: int) -> bool:
         """Reserve the start of a job at its ready time, or refuse it (the reading of JPDC 2012)."""
         queue = self.queue
         start_ms = queue.earliest(row, now_ms)
-        ready_ms = queue.ready_ms[row]
-        if start_ms <= (ready_ms if ready_ms > now_ms else now_ms):
+        if start_ms <= now_ms:
             queue.reserve(row, start_ms)
             return True
-        job = self._job_of[row]
-        self._decide(job[0], QUEUE_CLOSED, -1, now_ms)
-        self._close(job, QUEUE_CLOSED, -1, now_ms)
+        self._refuse(queue.order[row], QUEUE_CLOSED, now_ms)
         queue.release_row(row)
         return False
 
@@ -179,10 +209,9 @@ class ClusterRun:
         rows, reasons = queue.started, queue.reasons
         for i in range(len(rows)):
             row = rows[i]
-            job = self._job_of[row]
             self._started += 1
-            self._ends.push(now_ms + job[5], self._started, row)
-            self._decide(job[0], reasons[i], -1, now_ms)
+            self._ends.push(now_ms + self._run_ms[row], self._started, row)
+            self.decided.add(now_ms, queue.order[row], reasons[i], -1)
 
     def _explain(self, arrived: list[int], now_ms: int) -> None:
         """Say of jobs that could not start at once what they wait for."""
@@ -192,4 +221,4 @@ class ClusterRun:
             if 0 <= start_ms <= now_ms:
                 continue
             code = why_waiting(self.plan, queue.ready_ms[row], queue.vms[row], now_ms)
-            self._decide(self._job_of[row][0], code, start_ms, now_ms)
+            self.decided.add(now_ms, queue.order[row], code, start_ms)

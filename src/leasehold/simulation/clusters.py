@@ -1,7 +1,6 @@
 """Clusters that only their own users use: their jobs as rows into `ClusterRun`, its columns into the tables."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,31 +16,20 @@ from leasehold.leasing.kernel import (
     RESERVED_START,
     ROOM_FREE,
     ROOM_IN_USE,
+    compiled,
 )
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, LeaseType
-from leasehold.simulation.cluster import (
-    ENDED,
-    NUMBER,
-    QUEUE_CLOSED,
-    READY_MS,
-    SUBMIT_MS,
-    TOO_WIDE,
-    VMS,
-    ClusterJob,
-    ClusterRun,
-)
+from leasehold.simulation.cluster import ENDED, NO_JOBS, QUEUE_CLOSED, TOO_WIDE, ClusterJobs, ClusterRun
 from leasehold.simulation.recorder import BaselineRecorder, Recorder
 from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
 from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.table_writer import Coded
-from leasehold.simulation.workload.combine import whole_instants
+from leasehold.simulation.workload.combine import joined, whole_instants
 from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
-
-# What is carried along in a `ClusterJob`.
-REQUESTED_MS, ACTUAL_MS, MEMORY_MIB, DEADLINE_MS, CONSUMER, STREAM, SOURCE_ID = range(6, 13)
+from leasehold.simulation.workload.log_columns import Ints
 
 # By the codes of decisions: those of the kernel, and the refusals of `ClusterRun`.
 _REASONS = [
@@ -52,7 +40,7 @@ _REASONS = [
 _OUTCOMES = [*[Outcome.START] * 3, *[Outcome.WAIT] * 3, *[Outcome.REFUSE] * 2]
 _RULES = [*[HOME_FIRST] * 6, WIDTH, LOCAL_QUEUE]
 
-DECISIONS_AT_ONCE = 8_192
+DECISIONS_AT_ONCE = 16_384
 """So many decisions, at least, wait in memory until they are recorded."""
 
 # How a job is in the table: its state, the reason of that, and what ended its segment, if it has one.
@@ -66,7 +54,8 @@ _WHY = [
     *(Reason.HORIZON_REACHED, Reason.HORIZON_REACHED),
 ]
 _ENDED_BY = [*_STATES[:4], "horizon", "horizon"]
-_REFUSED = {TOO_WIDE: WIDE, QUEUE_CLOSED: CLOSED}
+_ENDING_OF = np.zeros(QUEUE_CLOSED + 1, np.int64)
+_ENDING_OF[[ENDED, TOO_WIDE, QUEUE_CLOSED]] = COMPLETED, WIDE, CLOSED
 
 
 def runs_alone(scenario: Scenario) -> bool:
@@ -89,22 +78,12 @@ def make_run(settings: SiteSettings) -> ClusterRun:
     return ClusterRun(settings.slots, ALL if depth is None else depth, queues=settings.queues_locals)
 
 
-def rows_of(block: JobBlock, reference_mips: int, speed_mips: int) -> list[ClusterJob]:
-    """Make the rows of jobs: each runs until it has what it needs, or has used what it asked for."""
-    requested_ms, actual_ms = block.requested_ms, block.actual_ms
-    span_ms = -(-requested_ms * reference_mips // speed_mips)
-    run_ms = -(-np.minimum(actual_ms, requested_ms) * reference_mips // speed_mips)
-    submits_ms = block.submit_ms.tolist()
-    columns = (block.vms, span_ms, run_ms, requested_ms, actual_ms, block.memory_mib, block.deadline_ms)
-    carried = (block.consumer.tolist(), block.stream.tolist(), block.source_id.tolist())
-    return list(
-        zip(
-            *(block.number.tolist(), submits_ms, submits_ms),
-            *(column.tolist() for column in columns),
-            *carried,
-            strict=True,
-        )
-    )
+def columns_of(block: JobBlock, reference_mips: int, speed_mips: int) -> ClusterJobs:
+    """Say of jobs what a cluster has to know: each runs until it has what it needs, or has used what it asked for."""
+    span_ms = -(-block.requested_ms * reference_mips // speed_mips)
+    run_ms = -(-np.minimum(block.actual_ms, block.requested_ms) * reference_mips // speed_mips)
+    columns = (block.number, block.submit_ms, block.vms, span_ms, run_ms)
+    return ClusterJobs(*(columns if compiled() else [column.tolist() for column in columns]))
 
 
 class ClusterWorld:
@@ -118,8 +97,7 @@ class ClusterWorld:
     ) -> None:
         """Begin at time zero with no job; ``jobs`` are taken as their time comes, a block at a time."""
         self.now_ms = 0
-        self._consumers: Sequence[str] = ()
-        self._sources: Sequence[str] = ()
+        self._open: list[JobBlock] = []
         self._site = settings.name
         self._speeds = reference_mips, settings.speed_mips
         self._jobs = jobs
@@ -131,17 +109,17 @@ class ClusterWorld:
         run, at_end_ms = self._run, min(until_ms + 1, NEVER_MS)
         reference_mips, speed_mips = self._speeds
         for block, next_ms in whole_instants(self._jobs):
-            self._consumers, self._sources = block.names.texts, [one.source for one in block.streams]
             elsewhere = block.site[block.site != block.names.code(self._site)]
             if len(elsewhere):
                 raise UnknownName("site", block.names.texts[elsewhere[0]], [self._site])
             self._recorder.read["local"] += len(block)
-            run.advance(rows_of(block, reference_mips, speed_mips), at_end_ms if next_ms is None else next_ms)
+            self._open.append(block)
+            run.advance(columns_of(block, reference_mips, speed_mips), at_end_ms if next_ms is None else next_ms)
             self.now_ms = run.now_ms
-            if len(run.decided_ms) >= DECISIONS_AT_ONCE:
+            if run.decided.count >= DECISIONS_AT_ONCE:
                 self._record()
             yield self.now_ms
-        run.advance([], at_end_ms)
+        run.advance(NO_JOBS, at_end_ms)
         self._record()
         self.now_ms = max(self.now_ms, run.alarm_ms) if until_ms == NEVER_MS else until_ms
         yield self.now_ms
@@ -158,85 +136,86 @@ class ClusterWorld:
         """Record what is not over, and close the tables."""
         self._record()
         unfinished = self._run.open_jobs()
-        rows, starts_ms = [row for row, _ in unfinished], [start_ms for _, start_ms in unfinished]
-        endings = [WAITING if start_ms < 0 else RUNNING for start_ms in starts_ms]
-        self._record_segments(rows, endings, starts_ms, [self.now_ms] * len(rows))
-        self._record_leases(rows, endings, starts_ms, None)
+        if unfinished:
+            numbers, starts_ms = np.array(unfinished, np.int64).T
+            jobs, _ = self._looked_up(numbers)
+            endings = np.where(starts_ms < 0, WAITING, RUNNING)
+            self._record_segments(jobs, endings, starts_ms, np.full(len(jobs), self.now_ms))
+            self._record_leases(jobs, endings, starts_ms, None)
         self._recorder.finish({}, self.now_ms)
 
     def _record(self) -> None:
         run = self._run
         self.now_ms = max(self.now_ms, run.now_ms)
-        count = len(run.decided_ms)
-        if count:
+        if run.decided.count:
+            times_ms, numbers, codes, planned_ms = run.decided.taken()
             self._recorder.decisions.extend(
-                count,
+                len(numbers),
                 {
-                    "seq": self._recorder.numbers(count),
-                    "time_ms": run.decided_ms,
-                    "lease_id": run.decided_job,
+                    "seq": self._recorder.numbers(len(numbers)),
+                    "time_ms": times_ms,
+                    "lease_id": numbers,
                     "site": self._site,
-                    "outcome": Coded(run.decided_code, _OUTCOMES),
-                    "reason": Coded(run.decided_code, _REASONS),
-                    "rule": Coded(run.decided_code, _RULES),
-                    "planned_ms": run.decided_start_ms,
+                    "outcome": Coded(codes, _OUTCOMES),
+                    "reason": Coded(codes, _REASONS),
+                    "rule": Coded(codes, _RULES),
+                    "planned_ms": planned_ms,
                 },
             )
-        endings = [
-            _REFUSED[code] if code != ENDED else KILLED if row[ACTUAL_MS] > row[REQUESTED_MS] else COMPLETED
-            for row, code in zip(run.closed_job, run.closed_code, strict=True)
-        ]
-        self._record_segments(run.closed_job, endings, run.closed_start_ms, run.closed_end_ms)
-        self._record_leases(run.closed_job, endings, run.closed_start_ms, run.closed_end_ms)
-        run.clear()
+        if run.closed.count:
+            numbers, codes, starts_ms, ends_ms = run.closed.taken()
+            jobs, others = self._looked_up(numbers)
+            self._open = [others]
+            is_killed = (codes == ENDED) & (jobs.actual_ms > jobs.requested_ms)
+            endings = np.where(is_killed, KILLED, _ENDING_OF[codes])
+            self._record_segments(jobs, endings, starts_ms, ends_ms)
+            self._record_leases(jobs, endings, starts_ms, ends_ms)
 
-    def _record_segments(
-        self, rows: Sequence[ClusterJob], endings: Sequence[int], starts_ms: Sequence[int], ends_ms: Sequence[int]
-    ) -> None:
+    def _looked_up(self, numbers: Ints) -> tuple[JobBlock, JobBlock]:
+        """Return the open jobs with these numbers, in the order given, and the others."""
+        jobs = joined(self._open, self._open[-1].streams)
+        rows = np.searchsorted(jobs.number, numbers)
+        is_other = np.ones(len(jobs), np.bool_)
+        is_other[rows] = False
+        return jobs.taken(rows), jobs.taken(is_other)
+
+    def _record_segments(self, jobs: JobBlock, endings: Ints, starts_ms: Ints, ends_ms: Ints) -> None:
         """Record when those ran that have started."""
-        ran = [i for i, start_ms in enumerate(starts_ms) if start_ms >= 0]
+        ran = np.flatnonzero(starts_ms >= 0)
         self._recorder.segments.extend(
             len(ran),
             {
-                "lease_id": [rows[i][NUMBER] for i in ran],
+                "lease_id": jobs.number[ran],
                 "site": self._site,
                 "kind": "run",
-                "start_ms": [starts_ms[i] for i in ran],
-                "end_ms": [ends_ms[i] for i in ran],
-                "vms": [rows[i][VMS] for i in ran],
-                "ended_by": Coded([endings[i] for i in ran], _ENDED_BY),
+                "start_ms": starts_ms[ran],
+                "end_ms": ends_ms[ran],
+                "vms": jobs.vms[ran],
+                "ended_by": Coded(endings[ran], _ENDED_BY),
             },
         )
 
-    def _record_leases(
-        self,
-        rows: Sequence[ClusterJob],
-        endings: Sequence[int],
-        starts_ms: Sequence[int],
-        ends_ms: Sequence[int] | None,
-    ) -> None:
-        if not rows:
-            return
-        columns = list(zip(*rows, strict=True))
-        for ending, count in Counter(endings).items():
-            self._recorder.by_state[str(_STATES[ending])] += count
+    def _record_leases(self, jobs: JobBlock, endings: Ints, starts_ms: Ints, ends_ms: Ints | None) -> None:
+        for ending, count in enumerate(np.bincount(endings).tolist()):
+            if count:
+                self._recorder.by_state[str(_STATES[ending])] += count
         self._recorder.leases.extend(
-            len(rows),
+            len(jobs),
             {
-                "lease_id": columns[NUMBER],
-                "source": Coded(columns[STREAM], self._sources),
-                "source_id": columns[SOURCE_ID],
-                "consumer": Coded(columns[CONSUMER], self._consumers),
+                "lease_id": jobs.number,
+                "source": Coded(jobs.stream, [one.source for one in jobs.streams]),
+                "source_id": jobs.source_id,
+                "consumer": Coded(jobs.consumer, jobs.names.texts),
                 "origin": "local",
                 "home": self._site,
                 "lease_type": LeaseType.NON_PREEMPTABLE.label,
-                "vms": columns[VMS],
-                "requested_ms": columns[REQUESTED_MS],
-                "actual_ms": columns[ACTUAL_MS],
-                "memory_mib": columns[MEMORY_MIB],
-                "submit_ms": columns[SUBMIT_MS],
-                "ready_ms": columns[READY_MS],
-                "deadline_ms": columns[DEADLINE_MS],
+                "vms": jobs.vms,
+                "requested_ms": jobs.requested_ms,
+                "actual_ms": jobs.actual_ms,
+                "memory_mib": jobs.memory_mib,
+                "submit_ms": jobs.submit_ms,
+                "ready_ms": jobs.submit_ms,
+                "deadline_ms": jobs.deadline_ms,
                 "site": self._site,
                 "state": Coded(endings, _STATES),
                 "reason": Coded(endings, _WHY),
@@ -249,21 +228,21 @@ class ClusterWorld:
         )
 
 
-def run_baseline(scenario: Scenario, jobs: Iterator[JobBlock], recorder: BaselineRecorder, until_ms: int) -> None:
+def run_baseline(scenario: Scenario, blocks: Iterator[JobBlock], recorder: BaselineRecorder, until_ms: int) -> None:
     """Run the own users' jobs of each cluster as if there were no guests, and write down when they start."""
     sites = {one.name: one for one in site_settings(scenario)}
     runs = {name: make_run(settings) for name, settings in sites.items()}
     at_end_ms = min(until_ms + 1, NEVER_MS)
-    for block, next_ms in whole_instants(jobs):
+    for block, next_ms in whole_instants(blocks):
         codes = {name: block.names.code(name) for name in sites}
         unknown = [code for code in np.unique(block.site) if code != NO_SITE and code not in codes.values()]
         if unknown:
             raise UnknownName("site", block.names.texts[unknown[0]], sites)
         for name, run in runs.items():
             own = block.taken(block.site == codes[name])
-            rows = rows_of(own, scenario.reference_mips, sites[name].speed_mips)
-            run.advance(rows, at_end_ms if next_ms is None else next_ms)
+            jobs = columns_of(own, scenario.reference_mips, sites[name].speed_mips)
+            run.advance(jobs, at_end_ms if next_ms is None else next_ms)
             recorder.take(run)
     for run in runs.values():
-        run.advance([], at_end_ms)
+        run.advance(NO_JOBS, at_end_ms)
         recorder.take(run)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from leasehold.gateway.coallocation.incremental import count_idle
 from leasehold.leasing.kernel import BACKFILLED
 from leasehold.model.agreement import Breach
@@ -33,7 +35,7 @@ from leasehold.model.request import NEVER_MS, Request
 from leasehold.model.tables import CoAllocationTableRow
 from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import Handler
-from leasehold.simulation.table_writer import TableWriter
+from leasehold.simulation.table_writer import ROWS_PER_PAGE, Ints, TableWriter
 from leasehold.simulation.workload.job import WorkloadJob
 
 
@@ -310,6 +312,8 @@ class BaselineRecorder:
     def __init__(self, folder: Path) -> None:
         """Write below ``folder``, which exists."""
         self._table = TableWriter(folder, "baseline")
+        self._starts: list[tuple[Ints, Ints]] = []
+        self._waiting = 0
         self.handlers: Mapping[type, Handler] = {StartLease: self._started, LeaseStarted: self._begun}
 
     def submitted(self, request: Request, job: WorkloadJob) -> None:
@@ -324,14 +328,24 @@ class BaselineRecorder:
 
     def take(self, run: ClusterRun) -> None:
         """Write down what a cluster has started, and let it forget that."""
-        starts = [i for i, code in enumerate(run.decided_code) if code <= BACKFILLED]
-        if starts:
-            numbers, times_ms = [run.decided_job[i] for i in starts], [run.decided_ms[i] for i in starts]
-            self._table.extend(len(starts), {"lease_id": numbers, "start_ms": times_ms})
-        run.clear()
+        times_ms, numbers, codes, _ = run.decided.taken()
+        run.closed.taken()
+        is_start = codes <= BACKFILLED
+        self._starts.append((numbers[is_start], times_ms[is_start]))
+        self._waiting += len(self._starts[-1][0])
+        if self._waiting >= ROWS_PER_PAGE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            numbers, times_ms = map(np.concatenate, zip(*self._starts, strict=True))
+            self._table.extend(self._waiting, {"lease_id": numbers, "start_ms": times_ms})
+        self._starts.clear()
+        self._waiting = 0
 
     def close(self) -> None:
         """Close the table."""
+        self._flush()
         self._table.close()
 
 

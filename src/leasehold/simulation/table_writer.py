@@ -202,12 +202,15 @@ class _ColumnChunk:
                 code_of[used] = [self._code(names[code]) for code in used.tolist()]
                 return _RLE_DICTIONARY, _small(code_of[given])
             values = [names[code] for code in given.tolist()]
-        texts = list(map(str, values.tolist() if isinstance(values, np.ndarray) else values))  # type: ignore[arg-type]
-        distinct = len(set(texts))
+        if isinstance(values, np.ndarray):
+            texts, distinct = [*map(str, values.tolist())], count
+        else:
+            texts, distinct = [*map(str, values)], len(set(values))  # type: ignore[arg-type]
         if 2 * distinct <= count and len(self._codes) + distinct <= _MOST_NAMES:
             return _RLE_DICTIONARY, _small(np.array([*map(self._code, texts)], np.int64))
-        words = [text.encode() for text in texts]
-        return _DELTA_LENGTH_BYTE_ARRAY, _deltas(np.array([*map(len, words)], np.int64)) + b"".join(words)
+        joined = "".join(texts)
+        sizes = map(len, texts) if joined.isascii() else (len(text.encode()) for text in texts)
+        return _DELTA_LENGTH_BYTE_ARRAY, _deltas(np.fromiter(sizes, np.int64, count)) + joined.encode()
 
     def _code(self, name: str) -> int:
         return self._codes.setdefault(name, len(self._codes))
