@@ -5,10 +5,12 @@ import sys
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, cost_of
 from leasehold.leasing.victims.guard import by_value
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.minimal_sets import MinimalSets, _sampled
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import DRAWN, MOST_LISTED, Moml, median_overhead
 from leasehold.leasing.victims.mov import Mov
@@ -112,3 +114,25 @@ def test_another_process_chooses_the_same() -> None:
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("name", sorted(VICTIM_POLICIES))
+def test_thousands_of_vms_are_recalled_at_once(name: str) -> None:
+    leases = guests(1_000, seed=3)
+    needed = sum(lease.vms for lease in leases) * 2 // 3
+    choice = VICTIM_POLICIES[name].choose(leases, needed)
+    assert_sound(choice, needed)
+    cheapest = Mov().choose(leases, needed)
+    assert choice.cost_vm_ms >= cheapest.cost_vm_ms
+    if name == "moml":
+        assert choice.considered == 2
+        assert not choice.exact
+        assert len(choice.victims) <= len(cheapest.victims)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 400))
+def test_numbers_are_drawn_as_the_standard_library_draws_them(seed: int, size: int) -> None:
+    many = Random(seed).randint(0, size)
+    ours, theirs = Random(seed), Random(seed)
+    assert sorted(_sampled(size, many, ours.getrandbits)) == sorted(theirs.sample(range(size), many))
+    assert ours.random() == theirs.random()

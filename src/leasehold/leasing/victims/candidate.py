@@ -7,9 +7,9 @@ from typing import TypeAlias
 from leasehold.model.request import LeaseType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Candidate:
-    """A running lease that may be preempted, as a policy sees it.
+    """A running lease that may be preempted, as a policy sees it. Not to be changed; thousands are made at a time.
 
     ``cost_vm_ms``   what preempting it is charged (`leasehold.leasing.overhead`)
     ``ends_ms``      when it would free its VMs by itself, at the latest

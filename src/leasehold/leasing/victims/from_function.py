@@ -42,16 +42,19 @@ class FunctionPolicy(VictimPolicy):
 
     def _enough(self, candidates: CandidateSet, needed_vms: int) -> list[Candidate]:
         """As many of the preferred leases as cover the need."""
-        taken: list[Candidate] = []
+        known = {lease.lease_id: lease for lease in candidates}
+        taken: dict[int, Candidate] = {}
+        held_vms = 0
         for lease in self.preference(candidates, needed_vms):
-            if lease not in candidates:
+            if known.get(getattr(lease, "lease_id", -1)) != lease:
                 raise self._refused(lease, "candidates that it was given")
-            if lease in taken:
+            if lease.lease_id in taken:
                 raise self._refused(lease, "each candidate once")
-            taken.append(lease)
-            if vms_of(taken) >= needed_vms:
-                return taken
-        raise self._refused(ids_of(taken), f"candidates that hold {needed_vms} VMs together")
+            taken[lease.lease_id] = lease
+            held_vms += lease.vms
+            if held_vms >= needed_vms:
+                return list(taken.values())
+        raise self._refused(ids_of(taken.values()), f"candidates that hold {needed_vms} VMs together")
 
     def _refused(self, value: object, expected: str) -> InvalidField:
         return InvalidField(f"result of victim policy {self.name}", value, expected)
@@ -68,10 +71,11 @@ def from_function(preference: Preference, name: str = "") -> VictimPolicy:
 
 def without_superfluous(leases: Sequence[Candidate], needed_vms: int) -> CandidateSet:
     """Spare every lease that is not needed, trying the last ones first: what stays is inclusion-minimal."""
-    kept = list(leases)
-    too_many = vms_of(kept) - needed_vms
+    kept: list[Candidate] = []
+    too_many = vms_of(leases) - needed_vms
     for lease in reversed(leases):
         if lease.vms <= too_many:
-            kept.remove(lease)
             too_many -= lease.vms
-    return tuple(kept)
+        else:
+            kept.append(lease)
+    return tuple(kept[::-1])

@@ -21,6 +21,9 @@ DRAWN = 401
 MOST_CELLS = 150_000
 """And the search for the fewest leases fills at most so many table cells, in about 20 ms."""
 
+MOST_COUNTED = 2_000_000
+"""Where leases times needed VMs are more than this, sets are not counted and drawn: that takes 0.2 s there already."""
+
 
 class Moml(VictimPolicy):
     """Which candidate set disturbs few guests, and is still not dear?
@@ -34,34 +37,46 @@ class Moml(VictimPolicy):
     Exact up to ``most_listed`` candidate sets. Above that the median is that of ``drawn`` sets, drawn with
     equal chances from a stream that the candidates themselves seed; the fewest leases within it are found
     exactly as long as ``most_cells`` table cells suffice, else among the drawn sets and the best of MOV and
-    MLIP. The choice then says ``exact=False`` and how cheap any set could be. Either way it never preempts
-    more leases than MOV.
+    MLIP. Above ``most_counted`` leases times needed VMs a set may cost its share of what all candidates cost,
+    by VMs, and the choice is between those of MLIP and MOV. The choice then says ``exact=False`` and how cheap any set
+    could be. Either way it never preempts more leases than MOV.
     """
 
     name = "moml"
 
-    def __init__(self, most_listed: int = MOST_LISTED, drawn: int = DRAWN, most_cells: int = MOST_CELLS) -> None:
+    def __init__(
+        self,
+        most_listed: int = MOST_LISTED,
+        drawn: int = DRAWN,
+        most_cells: int = MOST_CELLS,
+        most_counted: int = MOST_COUNTED,
+    ) -> None:
         self.most_listed = most_listed
         self.drawn = drawn
         self.most_cells = most_cells
+        self.most_counted = most_counted
 
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of fewest leases in the cheaper half."""
         sets = MinimalSets(candidates, needed_vms)
-        return self._from_all(sets) if sets.count <= self.most_listed else self._from_drawn(sets)
+        if len(candidates) * needed_vms > self.most_counted:
+            return self._bounded(sets, cost_of(candidates) * needed_vms // vms_of(candidates), [])
+        if sets.count > self.most_listed:
+            drawn = sets.drawn(self.drawn, Random(_seed(sets)))
+            return self._bounded(sets, median_overhead(drawn), drawn)
+        return self._from_all(sets)
 
     def _from_all(self, sets: MinimalSets) -> VictimChoice:
         listed = sets.listed()
         best, second = _best_two(listed, median_overhead(listed), sets.needed_vms)
         return VictimChoice.optimal(best, second, len(listed), self.name)
 
-    def _from_drawn(self, sets: MinimalSets) -> VictimChoice:
-        drawn = sets.drawn(self.drawn, Random(_seed(sets)))
-        ceiling = median_overhead(drawn)
+    def _bounded(self, sets: MinimalSets, ceiling: int, drawn: Sequence[CandidateSet]) -> VictimChoice:
+        """Choose the best by this ceiling of some drawn sets, those of MOV and MLIP, and what can be searched."""
         cheapest, fewest = cheapest_two(sets)[0], fewest_two(sets)[0]
         within = fewest_within(sets, ceiling, self.most_cells) if cost_of(fewest) > ceiling else []
         seen = {tuple([lease.lease_id for lease in one]): one for one in (*drawn, cheapest, fewest, *within)}
-        best, second = _best_two(seen.values(), ceiling, sets.needed_vms)
+        best, second = _best_two(seen.values(), max(ceiling, cost_of(cheapest)), sets.needed_vms)
         return VictimChoice(
             victims=in_order(best),
             runner_up=in_order(second) if second else None,
@@ -82,13 +97,12 @@ def _best_two(
 ) -> tuple[CandidateSet, CandidateSet | None]:
     """Of different sets, those within the ceiling before the others, each by the ties of the rule."""
 
-    def rank(one: CandidateSet) -> tuple[int, int, int, tuple[int, ...]]:
-        return len(one), cost_of(one), vms_of(one) - needed_vms, ids_of(one)
+    def rank(one: CandidateSet) -> tuple[bool, int, int, int, tuple[int, ...]]:
+        cost_vm_ms = cost_of(one)
+        return cost_vm_ms > ceiling_vm_ms, len(one), cost_vm_ms, vms_of(one) - needed_vms, ids_of(one)
 
-    within = [one for one in sets if cost_of(one) <= ceiling_vm_ms]
-    above = (one for one in sets if cost_of(one) > ceiling_vm_ms)
-    best, *others = nsmallest(2, within, key=rank)
-    return best, others[0] if others else min(above, key=rank, default=None)
+    best, *others = nsmallest(2, sets, key=rank)
+    return best, others[0] if others else None
 
 
 def _seed(sets: MinimalSets) -> str:

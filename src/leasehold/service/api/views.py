@@ -74,6 +74,9 @@ def explain(reason: str, breach: Breach | None = None) -> str:
     return text if breach is None else f"{text}: {in_words(breach, show_moment)}"
 
 
+_NOT_NAMED = 0
+"""Stands for leases that a line does not name: only a reader who may see all may see these."""
+
 ANOTHERS = "another consumer's lease"
 """Stands for the number of a lease that the reader may not see."""
 
@@ -118,7 +121,8 @@ def _concealed(preemption: dict[str, Any], may_see: Callable[[int], bool]) -> di
     shown = dict(preemption)
     for key, sizes in _SIZES.items():
         value = preemption.get(key)
-        if all(map(may_see, _numbers(value))):
+        is_known_whole = f"{key}_not_named" not in preemption or may_see(_NOT_NAMED)
+        if is_known_whole and all(map(may_see, _numbers(value))):
             continue
         if isinstance(value, list):
             shown[key] = [one if may_see(one) else ANOTHERS for one in value]

@@ -231,6 +231,18 @@ def _detail(decision: Decision) -> dict[str, object]:
     return detail
 
 
+MOST_NAMED = 100
+"""How many victims a line of the journal names; each of the others has such a line, too.
+
+Each line of a preemption of thousands would name thousands.
+"""
+
+
 def _preemption(preemption: Preemption) -> dict[str, object]:
-    fields = asdict(preemption)
-    return {"for_lease": fields.pop("beneficiary"), **fields}
+    fields = {name: getattr(preemption, name) for name in preemption.__slots__}
+    found: dict[str, object] = {"for_lease": fields.pop("beneficiary"), **fields}
+    for name in ("victims", "runner_up"):
+        numbers = fields[name] or ()
+        if len(numbers) > MOST_NAMED:
+            found |= {name: numbers[:MOST_NAMED], f"{name}_not_named": len(numbers) - MOST_NAMED}
+    return found
