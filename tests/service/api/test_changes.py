@@ -252,3 +252,24 @@ def test_of_others_leases_a_journal_tells_neither_numbers_nor_sizes(house: House
         lines = stream.changes(len(house.ask("GET", f"/v1/leases/{lost['id']}/journal", guest).json()["entries"]))
     [streamed] = [line["detail"]["preemption"] for line in lines if "preemption" in line["detail"]]
     assert streamed == seen
+
+
+def test_a_line_names_a_hundred_victims_and_tells_sizes_only_to_those_who_may_see_all(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasehold.service.engine.effects.MOST_NAMED", 1)
+    guest, owner = house.token(consumer="guest"), house.token(consumer="owner", sites=("das3",))
+    lost = [house.submit(guest, type="suspendable", vms=16, duration_s=3600)["id"] for _ in range(4)][::2]
+    house.submit(owner, type=None, local=True, vms=64, duration_s=60)
+
+    def told(token: str) -> dict[str, Any]:
+        entries = house.ask("GET", f"/v1/leases/{lost[1]}/journal", token).json()["entries"]
+        [found] = [entry["detail"]["preemption"] for entry in entries if "preemption" in entry["detail"]]
+        assert isinstance(found, dict)
+        return found
+
+    everything, seen = told(house.token(Role.FEDERATION_ADMIN, consumer="admin")), told(guest)
+    assert everything["victims"] == seen["victims"] == lost[:1]
+    assert everything["victims_not_named"] == seen["victims_not_named"] > 0
+    assert everything["freed_vms"] == 16 * (1 + everything["victims_not_named"])
+    assert seen["freed_vms"] is None
