@@ -4,16 +4,21 @@ A Standard Workload Format log has one line a lease. Batsim's ``jobs.csv`` is wh
 clusters' processors are numbered one after the other, in the order of the run's sites. A lease that was preempted is
 written as Batsim writes a resubmitted job: its first holding as ``17``, killed, the next ones as ``17#1``, ``17#2``.
 A lease open at the horizon is left out, as Batsim does.
+
+Both are sorted otherwise than the tables are. They are made of one window of time after the other, with what is open
+between two of them in memory, so that memory does not grow with the run.
 """
 
-import heapq
 from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
 from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.run import Run
+from leasehold.analysis.run import Run, streamed
 
 Interval = tuple[int, int]
 """First and last processor of an unbroken row of them, both included."""
@@ -42,40 +47,43 @@ def holdings(segments: pl.DataFrame) -> pl.DataFrame:
 
 
 class FreeProcessors:
-    """The free processors of one cluster as disjoint intervals in ascending order."""
+    """The free processors of one cluster, as the bits of one number."""
 
     def __init__(self, first: int, count: int) -> None:
-        self._free: list[Interval] = [(first, first + count - 1)] if count else []
+        self._first = first
+        self._free = (1 << count) - 1
 
     def take(self, count: int) -> list[Interval]:
         """Take ``count`` free processors in one row if possible; fewer where there are not as many."""
-        for at, (low, high) in enumerate(self._free):
-            if high - low + 1 >= count > 0:
-                self._free[at : at + 1] = [(low + count, high)] if high - low + 1 > count else []
-                return [(low, low + count - 1)]
-        return self._take_pieces(count)
-
-    def _take_pieces(self, count: int) -> list[Interval]:
-        taken: list[Interval] = []
-        while count > 0 and self._free:
-            low, high = self._free.pop(0)
-            last = min(high, low + count - 1)
-            taken.append((low, last))
-            if last < high:
-                self._free.insert(0, (last + 1, high))
-            count -= last - low + 1
-        return taken
+        free = self._free
+        begins, width = free, 1  # a bit where so many processors in a row are free
+        while width < count and begins:
+            step = width if 2 * width <= count else count - width
+            begins &= begins >> step
+            width += step
+        if begins and count > 0:
+            low = (begins & -begins).bit_length() - 1
+            self._free = free ^ (1 << count) - 1 << low
+            low += self._first
+            return [(low, low + count - 1)]
+        pieces: list[Interval] = []
+        while count > 0 and free:
+            low = (free & -free).bit_length() - 1
+            above = free >> low
+            long = ((above + 1) & ~above).bit_length() - 1
+            if long > count:
+                long = count
+            free ^= (1 << long) - 1 << low
+            low += self._first
+            pieces.append((low, low + long - 1))
+            count -= long
+        self._free = free
+        return pieces
 
     def give_back(self, taken: list[Interval]) -> None:
-        """Free intervals that were taken, joined to their neighbours."""
+        """Free intervals that were taken."""
         for low, high in taken:
-            at = bisect_left(self._free, (low, high))
-            if at < len(self._free) and self._free[at][0] == high + 1:
-                high = self._free.pop(at)[1]  # noqa: PLW2901 - the interval grows to the right
-            if at > 0 and self._free[at - 1][1] == low - 1:
-                low = self._free.pop(at - 1)[0]  # noqa: PLW2901 - and to the left
-                at -= 1
-            self._free.insert(at, (low, high))
+            self._free |= (1 << high - low + 1) - 1 << low - self._first
 
 
 def assign_processors(holdings: pl.DataFrame, slots: int, first: int = 0) -> list[list[Interval]]:
@@ -89,19 +97,39 @@ def assign_processors(holdings: pl.DataFrame, slots: int, first: int = 0) -> lis
     assigned: list[list[Interval]] = []
     for start_ms, end_ms, vms in holdings.select("start_ms", "end_ms", "vms").iter_rows():
         while ending and ending[0][0] <= start_ms:
-            free.give_back(heapq.heappop(ending)[2])
+            free.give_back(heappop(ending)[2])
         taken = free.take(vms)
-        heapq.heappush(ending, (end_ms, len(assigned), taken))
+        heappush(ending, (end_ms, len(assigned), taken))
         assigned.append(taken)
     return assigned
 
 
 def interval_set(intervals: list[Interval]) -> str:
     """Write intervals as Batsim does: ``0-3 7 9-11``."""
-    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in intervals)
+    return " ".join([str(low) if low == high else f"{low}-{high}" for low, high in intervals])
 
 
-_LOG_SLICE_ROWS = 10_000
+_ROWS_PER_WINDOW = 10_000
+_ROWS_PER_SAMPLE = 100
+
+
+def _windows(run: Run, table: str, column: str) -> Iterator[tuple[int | None, int | None]]:
+    """Cut a table into spans of a column, in order, each of about as many rows; None where a span is open."""
+    taken = [
+        part[column].sort().gather_every(_ROWS_PER_SAMPLE, _ROWS_PER_SAMPLE - 1) for part in run.slices(table, [column])
+    ]
+    step = _ROWS_PER_WINDOW // _ROWS_PER_SAMPLE
+    edges = pl.concat(taken).sort().gather_every(step, step - 1).unique().sort().to_list() if taken else []
+    yield from pairwise([None, *edges, None])
+
+
+def _within(table: pl.LazyFrame, column: str, window: tuple[int | None, int | None]) -> pl.LazyFrame:
+    low, high = window
+    if low is not None:
+        table = table.filter(pl.col(column) >= low)
+    return table if high is None else table.filter(pl.col(column) < high)
+
+
 _UNKNOWN = -1
 _STATUS = {"completed": 1, "killed": 0, "terminated": 0, "failed": 0, "refused": 5, "cancelled": 5}
 _QUEUES = {party: number for number, party in enumerate(PARTIES, start=1)}
@@ -110,25 +138,26 @@ _QUEUES = {party: number for number, party in enumerate(PARTIES, start=1)}
 def write_swf(run: Run, path: Path) -> Path:
     """Write the run as one SWF file and return its path; times are rounded to seconds."""
     partitions = {site: number for number, site in enumerate(run.sites["site"], start=1)}
-    consumers = sorted(set(run.leases["consumer"]))
+    consumers = streamed(run.scan("leases").select(pl.col("consumer").unique()))["consumer"].sort()
     users = {name: number for number, name in enumerate(consumers, start=1)}
     fields = [_job_number(run), *_fields(partitions, users)]
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"; {line}\n" for line in _header(run, partitions, len(users)))
-        for rows in run.leases.sort("submit_ms", "lease_id").iter_slices(_LOG_SLICE_ROWS):
-            file.write(rows.select(fields).write_csv(separator=" ", include_header=False))
+        for window in _windows(run, "leases", "submit_ms"):
+            rows = _within(run.scan("leases"), "submit_ms", window).sort("submit_ms", "lease_id").select(fields)
+            file.write(rows.collect().write_csv(separator=" ", include_header=False))
     return path
 
 
 def _header(run: Run, partitions: dict[str, int], users: int) -> list[str]:
-    slots = run.sites["slots"]
+    slots, leases = run.sites["slots"], run.height("leases")
     names = zip(run.sites["site"], slots, strict=True)
     return [
         "Version: 2.2",
         "Computer: Leasehold simulation",
         f"Note: run {run.name}, seed {run.manifest.get('seed')}, {run.manifest.get('command', '')}",
-        f"MaxJobs: {run.leases.height}",
-        f"MaxRecords: {run.leases.height}",
+        f"MaxJobs: {leases}",
+        f"MaxRecords: {leases}",
         "UnixStartTime: 0",
         "TimeZoneString: UTC",
         f"MaxNodes: {slots.sum()}",
@@ -144,7 +173,7 @@ def _header(run: Run, partitions: dict[str, int], users: int) -> list[str]:
 
 def _job_number(run: Run) -> pl.Expr:
     """Return the lease's own number; where leases count from 0, one more, as the format counts from 1."""
-    lowest = run.leases["lease_id"].min()
+    lowest = streamed(run.scan("leases").select(pl.col("lease_id").min())).item()
     return pl.col("lease_id") + (1 if lowest == 0 else 0)
 
 
@@ -180,7 +209,6 @@ def _number(column: str, numbers: dict[str, int]) -> pl.Expr:
     return pl.col(column).replace_strict(numbers, default=_UNKNOWN, return_dtype=pl.Int64)
 
 
-_SLICE_ROWS = 10_000
 _FINAL_STATE = {
     "completed": "COMPLETED_SUCCESSFULLY",
     "killed": "WALLTIME_REACHED",
@@ -192,38 +220,117 @@ _FINAL_STATE = {
 """By how a holding ended; a lease that was never held counts as refused."""
 
 
+_GOES_ON = ("preempted", "failed")
+"""How a holding ends of a lease that may hold machines again."""
+
+_Row = tuple[int, int, int, int | None, str, str]
+"""Of a holding: end, lease, part, start, processors, what ended it."""
+
+_ROW = {
+    "finish_ms": pl.Int64,
+    "lease_id": pl.Int64,
+    "part": pl.Int64,
+    "start_ms": pl.Int64,
+    "processors": pl.String,
+    "ended_by": pl.String,
+}
+_NEVER_HELD = {"part": 0, "start_ms": None, "processors": "", "ended_by": "refused"}
+
+
 def write_batsim_jobs(run: Run, path: Path) -> Path:
     """Write the run as one ``jobs.csv`` and return its path; times are in seconds."""
-    table = _rows(run).sort("finish_ms", "lease_id", "part")
+    held = _Held(run.sites)
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(table.clear().select(_columns()).write_csv())
-        for rows in table.iter_slices(_SLICE_ROWS):
+        file.write(_described(run, pl.DataFrame(schema=_ROW)).select(_columns()).write_csv())
+        for window in _windows(run, "segments", "start_ms"):
+            held.begin(_within(run.scan("segments"), "start_ms", window))
+            ended = pl.DataFrame(held.ended_before(window[1]), _ROW, orient="row")
+            rows = _described(run, pl.concat([ended, _never_held(run, window)])).sort("finish_ms", "lease_id", "part")
+            held.forget(rows.filter(pl.col("end_ms") == pl.col("finish_ms"))["lease_id"])
             file.write(rows.select(_columns()).write_csv(include_header=False, float_precision=3))
     return path
 
 
-def _rows(run: Run) -> pl.DataFrame:
-    held = _with_processors(holdings(run.segments), run.sites)
-    never_held = run.leases.filter(pl.col("state").is_in(["refused", "cancelled"])).join(
-        held, on="lease_id", how="anti"
-    )
-    rejected = never_held.select("lease_id", ended_by=pl.lit("refused"), end_ms="end_ms")
-    parts = pl.concat([held.filter(pl.col("ended_by").is_in(list(_FINAL_STATE))), rejected], how="diagonal")
-    requests = run.leases.select("lease_id", "source", "submit_ms", "requested_ms", asked_vms="vms", party=PARTY)
-    return parts.join(requests, on="lease_id", how="left").with_columns(
-        pl.col("part").fill_null(0), finish_ms=pl.col("end_ms")
-    )
+_Ending = list[tuple[int, int, list[Interval]]]
+"""When which holding ends, and its processors; a heap."""
 
 
-def _with_processors(held: pl.DataFrame, sites: pl.DataFrame) -> pl.DataFrame:
-    numbered = []
-    first = 0
-    for site, slots in sites.select("site", "slots").iter_rows():
-        here = held.filter(pl.col("site") == site)
-        names = [interval_set(taken) for taken in assign_processors(here, slots, first)]
-        numbered.append(here.with_columns(processors=pl.Series(names, dtype=pl.String)))
-        first += slots
-    return pl.concat(numbered)
+class _Held:
+    """The holdings of leases and their processors, while segments come in order of their start."""
+
+    def __init__(self, sites: pl.DataFrame) -> None:
+        self._clusters: dict[str, tuple[FreeProcessors, _Ending]] = {}
+        self._goes_over: dict[int, tuple[int, int, list[Interval], _Ending]] = {}
+        self._parts: dict[int, int] = {}
+        self._ended: list[_Row] = []
+        first = 0
+        for site, slots in sites.select("site", "slots").iter_rows():
+            self._clusters[site] = FreeProcessors(first, slots), []
+            first += slots
+
+    def begin(self, segments: pl.LazyFrame) -> None:
+        """Take up segments that start no earlier than those before; what ends at an instant is free at that instant."""
+        columns = ("lease_id", "site", "start_ms", "end_ms", "vms", "ended_by")
+        clusters, goes_over, parts, ended = self._clusters, self._goes_over, self._parts, self._ended
+        for lease_id, site, start_ms, end_ms, vms, ended_by in (
+            segments.sort("start_ms", "lease_id", "end_ms").select(columns).collect().iter_rows()
+        ):
+            if lease_id in goes_over:
+                part, began_ms, taken, ending = goes_over.pop(lease_id)
+            elif site in clusters:
+                free, ending = clusters[site]
+                while ending and ending[0][0] <= start_ms:
+                    free.give_back(heappop(ending)[2])
+                part, began_ms, taken = parts.get(lease_id, 0) if parts else 0, start_ms, free.take(vms)
+            else:
+                continue
+            if ended_by == "phase":
+                goes_over[lease_id] = part, began_ms, taken, ending
+                continue
+            heappush(ending, (end_ms, lease_id, taken))
+            if ended_by in _FINAL_STATE:
+                ended.append((end_ms, lease_id, part, began_ms, interval_set(taken), ended_by))
+            if ended_by in _GOES_ON:
+                parts[lease_id] = part + 1
+
+    def ended_before(self, time_ms: int | None) -> list[_Row]:
+        """Give the holdings that ended before that, in order."""
+        self._ended.sort()
+        at = len(self._ended) if time_ms is None else bisect_left(self._ended, (time_ms,))
+        ended, self._ended = self._ended[:at], self._ended[at:]
+        return ended
+
+    def forget(self, lease_ids: pl.Series) -> None:
+        """Forget leases that are over."""
+        if self._parts:
+            for lease_id in lease_ids:
+                self._parts.pop(lease_id, None)
+
+
+def _never_held(run: Run, window: tuple[int | None, int | None]) -> pl.DataFrame:
+    """Return the leases that were refused or cancelled in that time and never held anything."""
+    refused = pl.col("state").is_in(["refused", "cancelled"])
+    found = _within(run.scan("leases").filter(refused), "end_ms", window).select("lease_id", finish_ms="end_ms")
+    leases = found.collect()
+    if not leases.is_empty():
+        held = run.scan("segments").filter(_is_one_of(leases["lease_id"])).select("lease_id").collect()
+        leases = leases.join(held, on="lease_id", how="anti")
+    rest = [pl.lit(value, _ROW[name]).alias(name) for name, value in _NEVER_HELD.items()]
+    return leases.select("finish_ms", "lease_id", *rest)
+
+
+def _described(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add what was requested."""
+    asked = ("lease_id", "source", "submit_ms", "requested_ms", "end_ms")
+    leases = run.scan("leases").select(*asked, asked_vms="vms", party=PARTY)
+    leases = leases.head(0) if rows.is_empty() else leases.filter(_is_one_of(rows["lease_id"]))
+    return rows.join(leases.collect(), on="lease_id", how="left")
+
+
+def _is_one_of(lease_ids: pl.Series) -> pl.Expr:
+    """Say which rows are of these leases; the bounds spare reading most of the others."""
+    ids = pl.col("lease_id")
+    return ids.is_between(lease_ids.min(), lease_ids.max()) & ids.is_in(lease_ids.implode())
 
 
 def _columns() -> list[pl.Expr]:
@@ -246,7 +353,7 @@ def _columns() -> list[pl.Expr]:
         _seconds(start - submit).alias("waiting_time"),
         _seconds(turnaround).alias("turnaround_time"),
         pl.when(executed > 0).then(turnaround / executed).alias("stretch"),
-        pl.col("processors").fill_null("").alias("allocated_resources"),
+        pl.col("processors").alias("allocated_resources"),
         pl.lit(-1).alias("consumed_energy"),
         pl.lit("").alias("metadata"),
     ]
