@@ -129,6 +129,45 @@ def test_cheapest_penalty_prefers_where_nothing_is_broken_and_then_the_lightest_
     ]
 
 
+def test_sphinx_prefers_where_the_most_of_the_quota_is_left() -> None:
+    rules = [share("d", "das3", 30), share("l", "leiden", 10), share("g", "grid5000", 12)]
+    used = (("leiden", 5, MINUTE_MS), ("lyon", 4, MINUTE_MS))
+    told = recommend(*rules, used=used, policy="sphinx")
+    # of ten minutes, das3: 5 of 20 CPUs for one are 2.5 %, leiden: 5 of 10, so 5 %; grid5000: 4 of 20, so 2 %
+    assert [(offer.domain, offer.score) for offer in told.offers] == [
+        ("solo", MILLION),
+        ("grid5000", 100_000),
+        ("das3", 50_000),
+    ]
+
+
+def test_gridbus_prefers_the_lightest_penalty_and_then_the_most_room() -> None:
+    rules = [share("d", "das3", 0, penalty=7)]
+    told = recommend(*rules, policy="gridbus", threshold=10)
+    assert [(offer.domain, offer.penalty, offer.free_vms) for offer in told.offers] == [
+        ("grid5000", 0, 9),
+        ("solo", 0, 1),
+        ("das3", 7, 10),
+    ]
+
+
+def test_gruber_prefers_where_the_limits_leave_the_most_of_the_room() -> None:
+    rules = [share("d", "das3", 40), share("l", "leiden", 30), share("g", "grid5000", 30)]
+    used = (("leiden", 10, MINUTE_MS), ("lyon", 2, MINUTE_MS))
+    told = recommend(*rules, used=used, policy="gruber")
+    # delft 4 free, leiden 6 free and 2 of 3 CPUs left: 6, of 7 left at das3; grid5000: 9 free and 5.8 of 6 left
+    assert [(offer.domain, offer.free_vms, offer.score) for offer in told.offers] == [
+        ("das3", 10, 6),
+        ("grid5000", 9, 5),
+        ("solo", 1, 1),
+    ]
+
+
+def test_gruber_counts_a_limit_of_a_whole_domain_once() -> None:
+    told = recommend(share("d", "das3", 15), policy="gruber")
+    assert [(offer.domain, offer.score) for offer in told.offers] == [("grid5000", 9), ("das3", 3), ("solo", 1)]
+
+
 def test_rules_are_sorted_by_their_applicability_range_the_narrowest_first() -> None:
     hour = Commitment(MILLION, 60 * MINUTE_MS, MILLION, 30 * MINUTE_MS)
     rules = [
@@ -202,6 +241,34 @@ def test_the_top_n_begin_the_top_n_plus_1_and_nobody_is_lost(
     assert domains(more)[:n] == domains(few)
     everywhere = {*few.sites, *(site for offer in few.others for site in offer.sites)}
     assert everywhere | {one.site for one in few.excluded} == set(FREE)
+
+
+def scores(rules: list[Agreement], used: list[tuple[str, int, int]], policy: str) -> dict[str, int]:
+    told = recommend(*rules, used=tuple(used), policy=policy, threshold=9)
+    return {offer.domain: offer.score for offer in told.offers}
+
+
+@given(rules=RULES, used=USED, more=st.integers(1, MINUTE_MS), policy=st.sampled_from(["sphinx", "gruber"]))
+def test_more_use_of_a_domain_never_raises_its_score(
+    rules: list[Agreement], used: list[tuple[str, int, int]], more: int, policy: str
+) -> None:
+    before, after = scores(rules, used, policy), scores(rules, [*used, ("delft", 1, more)], policy)
+    assert after["das3"] <= before["das3"]
+    assert all(score >= 0 for score in after.values())
+
+
+@given(rules=RULES, used=USED)
+def test_gruber_never_counts_more_than_is_free(rules: list[Agreement], used: list[tuple[str, int, int]]) -> None:
+    free = scores(rules, used, "most-room")
+    assert all(score <= free[domain] for domain, score in scores(rules, used, "gruber").items())
+    assert scores([], used, "gruber") == scores([], used, "most-room")
+
+
+@given(rules=RULES, used=USED)
+def test_gridbus_never_pays_for_room(rules: list[Agreement], used: list[tuple[str, int, int]]) -> None:
+    told = recommend(*rules, used=tuple(used), policy="gridbus", threshold=9)
+    costs = [(offer.penalty, -offer.free_vms) for offer in told.offers]
+    assert costs == sorted(costs)
 
 
 # Policies by name

@@ -100,7 +100,10 @@ class SharingSpec:
         str,
         Text(
             "broker policy, which scores virtual domains",
-            more=": `most-room`, `least-used`, `cheapest-penalty`, `random`, or one of an installed package",
+            more=(
+                ": `most-room`, `least-used`, `cheapest-penalty`, `random`, `sphinx`, `gridbus`, `gruber`, or one "
+                "of an installed package"
+            ),
             convert=_broker_policy,
         ),
     ] = "most-room"

@@ -32,11 +32,11 @@ execution environment where it runs, and from when on the *scheduling service* b
 The last one is what a gateway decides, and has no class of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from leasehold.model.agreement import Agreement, Breach, Commitment, NoLimit, TimeDecay, UsageDecay
+from leasehold.model.agreement import CPUS, MILLION, Agreement, Breach, Commitment, NoLimit, TimeDecay, UsageDecay
 from leasehold.sharing.book import account_of
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import Sharing
@@ -160,13 +160,31 @@ class Broker:
 
     def _offer(self, domain: str, sites: tuple[str, ...], ask: UsageRequest, room: Room, now_ms: int) -> BrokerOffer:
         sharing = self._sharing
-        used = [one.used_ppm for site in sites for one in readings(sharing, ask.path, site, now_ms)]
+        read = {site: readings(sharing, ask.path, site, now_ms) for site in sites}
+        every = [one for site in sites for one in read[site]]
         broken = [one.penalty for site in sites for one in sharing.softly_broken(ask, site, now_ms)]
         offer = BrokerOffer(
             domain=domain,
             sites=sites,
             free_vms=sum(map(room, sites)),
-            used_ppm=max(used, default=0),
+            used_ppm=max((one.used_ppm for one in every), default=0),
+            left_ppm=min((one.left_ppm for one in every), default=MILLION),
+            entitled_vms=self._entitled_vms(read, room),
             penalty=max(broken, default=0),
         )
         return replace(offer, score=self._policy(offer, self._stream))
+
+    def _entitled_vms(self, read: Mapping[str, list[BrokerReading]], room: Room) -> int:
+        """Count the free VMs that these rules leave: those of a site at this site, the others over all sites."""
+        of_sites = sum(min([room(site), *self._left(every, {site})]) for site, every in read.items())
+        over_all = {one.provider for every in read.values() for one in every} - read.keys()
+        return min([of_sites, *(left for every in read.values() for left in self._left(every, over_all))])
+
+    def _left(self, every: Iterable[BrokerReading], providers: Collection[str]) -> list[int]:
+        """Give what each rule of these providers about CPUs leaves, in CPUs."""
+        capacity = self._sharing.providers.capacity
+        return [
+            one.left_ppm * capacity(one.provider, CPUS) // MILLION
+            for one in every
+            if one.provider in providers and one.resource == CPUS
+        ]

@@ -22,6 +22,11 @@ class BrokerReading:
     used_ppm: int
     limit_ppm: int
 
+    @property
+    def left_ppm(self) -> int:
+        """What is left of the limit."""
+        return max(0, self.limit_ppm - self.used_ppm)
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerOffer:
@@ -30,6 +35,8 @@ class BrokerOffer:
     ``sites``     those of its sites that admit the request; a site in no domain is a domain of its own
     ``free_vms``  how many VMs are free there now
     ``used_ppm``  what the consumer has used, the most in any window that a rule looks at
+    ``left_ppm``  what the consumer's limits leave to it, the least in any window; 1,000,000 without a limit
+    ``entitled_vms``  how many of the free VMs these limits leave to it, in CPUs of their providers
     ``penalty``   of the gravest rule that the request would break, 0 if it breaks none
     ``score``     by the broker policy; the higher, the better
     """
@@ -38,6 +45,8 @@ class BrokerOffer:
     sites: tuple[str, ...]
     free_vms: int
     used_ppm: int
+    left_ppm: int
+    entitled_vms: int
     penalty: int
     score: int = 0
 
