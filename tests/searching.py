@@ -1,12 +1,19 @@
 """How far Hypothesis searches, by profile (environment variable ``HYPOTHESIS_PROFILE``).
 
-``quick`` is for `make test`, ``ci`` for `make test-all`; both try the same cases everywhere. ``explore``
-tries ten times as many, other ones each time; it takes hours, so name a folder: ``pytest tests/leasing``.
+``quick`` is for `make test`, ``ci`` for `make test-all`; both try the same cases everywhere, until a test or
+Hypothesis changes. ``explore`` tries ten times as many, other ones each time; it takes hours, so name a folder:
+``pytest tests/leasing``.
+
+Hypothesis also draws constants that it finds in the source of the modules imported so far, which depend on the tests
+that ran before, on optional packages, and on each commit. It has no setting for that, so ``quick`` and ``ci`` take
+that list from it; `tests.test_searching` notices if it no longer looks there.
 """
 
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
 _USUAL = 100
 _SHARE = {"quick": 0.1, "ci": 1, "explore": 10}
@@ -26,3 +33,5 @@ def search() -> None:
     settings.register_profile("quick", settings.get_profile("ci"), max_examples=examples(_USUAL))
     settings.register_profile("explore", settings.get_profile("ci"), derandomize=False, max_examples=examples(_USUAL))
     settings.load_profile(PROFILE)
+    if settings.default is not None and settings.default.derandomize:
+        HypothesisProvider._local_constants = Constants()  # type: ignore[assignment]
