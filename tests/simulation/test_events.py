@@ -128,6 +128,24 @@ class TestStarts:
         kinds = tables(run)["segments"].sort("start_ms").select("kind", "start_ms", "ended_by").rows()
         assert kinds == [("start", 0, "phase"), ("run", start_ms, "completed")]
 
+    def test_what_starts_elsewhere_in_the_instant_in_which_its_machines_failed_was_not_seen_before(
+        self, world: World
+    ) -> None:
+        clusters = [self.cluster(mean_s=10, fail_share=1), {"name": "b", "slots": 4}]
+        run = world.run(guests=[(0, 100, 4, 100)], cluster=clusters)
+        failed_ms = column(run, "first_start_ms")[0]
+        segments = tables(run)["segments"].sort("start_ms").select("site", "kind", "start_ms", "ended_by").rows()
+        assert segments == [("a", "start", 0, "failed"), ("b", "run", failed_ms, "completed")]
+
+    def test_machines_that_are_seen_in_the_instant_in_which_a_lease_is_cancelled_were_seen(self, world: World) -> None:
+        jobs, cluster = [(0, 100, 4, 100)], [self.cluster(mean_s=30)]
+        seen_ms = column(world.run(jobs, cluster=cluster), "first_start_ms")[0]
+        cancel = {"at_s": seen_ms / 1000, "kind": "cancel", "stream": "own", "job": 1}
+        run = world.run(jobs, cluster=cluster, timeline=[cancel])
+        assert column(run, "first_start_ms") == column(run, "end_ms") == [seen_ms]
+        segments = tables(run)["segments"].sort("start_ms").select("kind", "start_ms", "end_ms", "ended_by").rows()
+        assert segments == [("start", 0, seen_ms, "phase"), ("run", seen_ms, seen_ms, "cancelled")]
+
     def test_machines_that_are_later_than_the_lease_was_to_last_delay_who_waits_for_the_room(
         self, world: World
     ) -> None:

@@ -31,7 +31,7 @@ from leasehold.model.effect import (
 from leasehold.model.event import LeaseContinues, LeaseStarted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import NEVER_MS, Request
+from leasehold.model.request import NEVER_MS, LeaseType, Request
 from leasehold.model.tables import CoAllocationTableRow
 from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import Handler
@@ -190,20 +190,20 @@ class Recorder:
         if segment is None:
             return
         if segment.kind == "start":
-            self._end_segment(lease, "phase", now_ms)
+            self.segments.add((lease.id, segment.site, "start", segment.start_ms, now_ms, lease.vms, "phase"))
             kind = "claim" if works_from_ms > now_ms else "run"
             self._open[lease.id] = OpenSegment(lease.site, now_ms, kind, max(0, works_from_ms - now_ms))
         else:
             segment.overhead_ms = works_from_ms - segment.start_ms
 
     def _withdrawn(self, effect: WithdrawLease, now_ms: int) -> None:
-        self._end_segment(effect.lease, "failed", now_ms)
+        self._end_segment(effect.lease, "failed", now_ms, leaves=True)
 
     def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
         self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "resume", effect.resume_ms)
 
     def _migrated(self, effect: MigrateLease, now_ms: int) -> None:
-        self._end_segment(effect.lease, "preempted", now_ms)
+        self._end_segment(effect.lease, "preempted", now_ms, leaves=True)
         self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "migrate", effect.transfer_ms)
 
     def _suspended(self, effect: SuspendLease, now_ms: int) -> None:
@@ -214,11 +214,17 @@ class Recorder:
         if state is not LeaseState.FAILED:  # otherwise its end says why
             self._end_segment(effect.lease, "cancelled" if state is LeaseState.CANCELLED else "preempted", now_ms)
 
-    def _end_segment(self, lease: Lease, ended_by: str, now_ms: int) -> None:
+    def _end_segment(self, lease: Lease, ended_by: str, now_ms: int, *, leaves: bool = False) -> None:
+        """Write what a lease held until now; one that leaves its site may have started elsewhere in this instant."""
         segment = self._open.pop(lease.id, None)
         if segment is None:
             return
         site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
+        if kind == "start" and lease.first_start_ms >= 0 and not leaves:  # seen in the instant in which it ends
+            self.segments.add((lease.id, site, kind, start_ms, now_ms, vms, "phase"))
+            holds_idle = lease.request.lease_type is LeaseType.NON_PREEMPTABLE and lease.overhead_ms > 0
+            self.segments.add((lease.id, site, "claim" if holds_idle else "run", now_ms, now_ms, vms, ended_by))
+            return
         works_from_ms = start_ms + segment.overhead_ms
         if kind == "run" or now_ms <= works_from_ms:
             self.segments.add((lease.id, site, kind, start_ms, now_ms, vms, ended_by))
