@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -233,6 +235,19 @@ class TestLooking:
         office = in_the_office(play)
         assert office.driver.looks_s == [30, 60, 90]
         assert office.heard(SiteObserved)[0] == (30, SiteObserved(SITE, (RUNNING,), 30_000))
+
+    def test_what_is_seen_of_very_many_is_told_in_parts_before_they_are_compared(self) -> None:
+        seen = tuple(replace(RUNNING, lease_id=number) for number in range(1, 601))
+
+        async def play(office: Office) -> None:
+            office.driver.seen = [*seen]
+            await office.work_for(LOOK_EVERY_S + 1)
+
+        office = in_the_office(play)
+        parts = [said.observations for _, said in office.heard(Observed)]
+        assert [len(part) for part in parts] == [256, 256, 88]
+        assert tuple(chain.from_iterable(parts)) == seen
+        assert office.heard(SiteObserved) == [(30, SiteObserved(SITE, seen, 30_000, is_known=True))]
 
     @pytest.mark.parametrize("verb", [Verb.STOP, Verb.SEND])
     def test_soon_after_something_should_be_gone(self, verb: Verb) -> None:

@@ -335,11 +335,13 @@ class SiteObserved:
     """All instances of a site were observed: one that is not among these does not exist.
 
     ``asked_ms``  when observing began; orders issued later are not judged by it
+    ``is_known``  whether the observations themselves were reported before, in parts
     """
 
     site: str
     observations: tuple[Observation, ...]
     asked_ms: int
+    is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)

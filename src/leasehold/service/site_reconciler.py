@@ -8,6 +8,7 @@ engine and logged once each.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
 
@@ -60,6 +61,7 @@ class SiteReconciler:
         self._clock = clock
         self._observe_every_s = observe_every_s
         self._waiting: dict[str, OrderRow] = {}
+        self._waiting_of: dict[int, set[str]] = {}
         self._has_orders = asyncio.Event()
         self._observe_soon = asyncio.Event()
 
@@ -67,8 +69,10 @@ class SiteReconciler:
         """Accept orders; they are sent in this sequence, and those of one lease never out of order."""
         for row in rows:
             if row.order.verb == Verb.STOP:
-                self._drop_orders(row.order.lease_id)
+                for order in self._waiting_of.pop(row.order.lease_id, ()):
+                    del self._waiting[order]
             self._waiting[row.order.id] = row
+            self._waiting_of.setdefault(row.order.lease_id, set()).add(row.order.id)
         self._has_orders.set()
 
     @property
@@ -114,11 +118,6 @@ class SiteReconciler:
             tasks.create_task(self._observe_periodically())
             tasks.create_task(self._check_silence())
 
-    def _drop_orders(self, lease_id: int) -> None:
-        """Drop the orders of a lease that is to be stopped."""
-        for order in [order for order, row in self._waiting.items() if row.order.lease_id == lease_id]:
-            del self._waiting[order]
-
     # Orders
 
     async def _send_orders(self) -> None:
@@ -161,6 +160,10 @@ class SiteReconciler:
                 due.append(row)
         for row in due:
             del self._waiting[row.order.id]
+            of_lease = self._waiting_of[row.order.lease_id]
+            of_lease.remove(row.order.id)
+            if not of_lease:
+                del self._waiting_of[row.order.lease_id]
         return room_first(due)
 
     async def _send(self, orders: Sequence[Order]) -> None:
@@ -212,7 +215,17 @@ class SiteReconciler:
             self._observe_soon.clear()
             survey = await self.observe()
             if survey is not None:
-                await self._report(survey)
+                await self._report_survey(survey)
+
+    async def _report_survey(self, survey: SiteObserved) -> None:
+        """Report very many observations a part at a time: requests come in between."""
+        seen = survey.observations
+        if len(seen) > MOST_AT_ONCE:
+            for first in range(0, len(seen), MOST_AT_ONCE):
+                if not await self._report(Observed(self.site, seen[first : first + MOST_AT_ONCE])):
+                    return  # the site is observed again soon
+            survey = replace(survey, is_known=True)
+        await self._report(survey)
 
     # Shared
 

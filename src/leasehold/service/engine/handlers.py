@@ -296,7 +296,8 @@ class CommandHandler:
     def _observed(self, site: str, observations: Sequence[Observation], now_ms: int) -> list[Event]:
         events: list[Event] = []
         for seen in observations:
-            events += confirm(self._outbox, site, seen)
+            if self._outbox.has(seen.lease_id):
+                events += confirm(self._outbox, site, seen)
             if self._jobs.is_used:
                 self._jobs.saw(site, seen, now_ms)
             lease = self._core.gateway.leases.get(seen.lease_id)
@@ -307,7 +308,7 @@ class CommandHandler:
         return events
 
     def _site_observed(self, command: SiteObserved, now_ms: int) -> list[Event]:
-        events = self._observed(command.site, command.observations, now_ms)
+        events = [] if command.is_known else self._observed(command.site, command.observations, now_ms)
         # No number is given out again that machines still know, whatever has become of the store.
         there = (seen.lease_id for seen in command.observations)
         self._leases.last_id = max(self._leases.last_id, *there, 0)

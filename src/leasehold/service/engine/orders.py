@@ -60,6 +60,10 @@ class Outbox:
         for rows in self._by_lease.values():
             yield from rows.values()
 
+    def has(self, lease_id: int) -> bool:
+        """Whether there are open orders about a lease."""
+        return lease_id in self._by_lease
+
     def of(self, lease_id: int) -> list[OrderRow]:
         """The open orders about a lease, the oldest first."""
         return list(self._by_lease.get(lease_id, {}).values())
@@ -278,10 +282,13 @@ class Comparison:
                 self._stop(observation, asked_ms, now_ms)
         self._confirm_absences(there, asked_ms)
         missed: set[tuple[int, int]] = set()
-        for lease in leases.values():
-            is_here = lease.site == self._site and lease.state in _ON_MACHINES
-            is_ours = is_here and not self._is_native_job(lease.id)
-            if is_ours and self._is_missing(lease, there.get(lease.id), asked_ms, now_ms):
+        here = [lease for lease in leases.values() if lease.site == self._site and lease.state in _ON_MACHINES]
+        for lease in here:
+            found = there.get(lease.id)
+            is_as_it_should_be = found is not None and found.incarnation >= lease.incarnation
+            if is_as_it_should_be and not self._outbox.has(lease.id):
+                continue  # as nearly all are
+            if not self._is_native_job(lease.id) and self._is_missing(lease, found, asked_ms, now_ms):
                 missed.add((lease.id, lease.incarnation))
         lost, self._missed = missed & self._missed, missed
         return [self._tell_loss(*which) for which in sorted(lost)]
