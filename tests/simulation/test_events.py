@@ -278,6 +278,7 @@ class TestUsers:
         run = world.run(**scenario)
         assert column(run, "state") == ["completed", "cancelled", "completed"]
         assert column(run, "end_ms") == [100_000, 80_000, 110_000]
+        assert run.manifest["events"] == {"cancel": 1}
         log.write_text(log.read_text() + "4 x\n")
         with pytest.raises(InputError, match=rf"{log.name}:5"):
             world.run(**scenario)

@@ -6,13 +6,22 @@ from dataclasses import replace
 from leasehold.simulation.scenario.spec import LogStream
 from leasehold.simulation.workload.combine import scaled, shifted, split_some, within
 from leasehold.simulation.workload.interpretation import LoggedStream, LogInterpretation, PlacingRule
-from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.lease_mix import LeaseTypeDraws
 from leasehold.simulation.workload.log_record import UNKNOWN, LogRecord, ReadingNotes, log_records
 
 
-def job_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -> WorkloadJob | None:
+def job_of(stream: LoggedStream, record: LogRecord, notes: ReadingNotes) -> WorkloadJob | None:
     """Interpret one line."""
+    reading, cancelled_after_ms = stream.reading, NOT_CANCELLED
+    if record.never_began:
+        if not stream.replay_cancelled or record.wait_ms < 0 or record.requested_ms <= 0:
+            notes.skip("were left out: cancelled (status 5) before they began")
+            return None
+        notes.assume(
+            "were cancelled before they began; they are submitted, and cancelled after the time that they waited"
+        )
+        record, cancelled_after_ms = replace(record, run_ms=record.requested_ms), record.wait_ms
     if record.run_ms < 0:
         notes.skip("were left out: no run time")
         return None
@@ -38,6 +47,7 @@ def job_of(reading: LogInterpretation, record: LogRecord, notes: ReadingNotes) -
         source_id=record.source_id,
         memory_mib=memory_mib,
         source=notes.source,
+        cancelled_after_ms=cancelled_after_ms,
     )
 
 
@@ -78,7 +88,7 @@ def literal_jobs(stream: LoggedStream, notes: ReadingNotes) -> Iterator[Workload
     """Yield the jobs of a log."""
     draws = LeaseTypeDraws(stream.seed, notes.source)
     for record in log_records(stream.path, stream.log_format, notes):
-        job = job_of(stream.reading, record, notes)
+        job = job_of(stream, record, notes)
         if job is None:
             continue
         if is_placed(record, job, stream.rules, draws):

@@ -56,7 +56,7 @@ def lines(draw: st.DrawFn, log_format: LogFormat, now_s: int) -> str:
         return draw(st.sampled_from(NO_JOBS))
     fields = [draw(plain) for _ in range(18)]
     fields[1] = str(now_s)
-    fields[10] = draw(st.sampled_from(["1", "1", "1", "2", "3", "-1", "12"]))
+    fields[10] = draw(st.sampled_from(["1", "1", "1", "2", "3", "5", "5", "-1", "12"]))
     if kind < 5:
         fields[draw(st.integers(0, 17))] = draw(token)
     by_tab = log_format is GWF and draw(st.booleans())
@@ -175,7 +175,7 @@ def test_lines_mean_the_same_and_are_noted_as_far_as_they_were_read(
     stop: int,
 ) -> None:
     path.write_bytes(data.draw(logs(SWF)))
-    stream = LoggedStream(path, SWF, rules, reading, seed)
+    stream = LoggedStream(path, SWF, rules, reading, seed, data.draw(st.booleans()))
     notes, literal_notes, some, literally_some = (ReadingNotes("x") for _ in range(4))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_columns, "BYTES_PER_BLOCK", size)

@@ -176,6 +176,23 @@ def test_partial_executions_are_not_counted_twice(log: Log, swf_line: Line, read
     assert notes.skipped.total() == 1
 
 
+@pytest.mark.parametrize("run", [-1, 0])
+def test_what_was_cancelled_before_it_began_did_not_run(log: Log, swf_line: Line, read_swf: Read, run: int) -> None:
+    jobs, notes = read_swf(log(swf_line(1) + swf_line(2, run=run, status=5) + swf_line(3, run=5, status=5)))
+
+    assert [(job.source_id, job.actual_ms) for job in jobs] == [("1", 60_000), ("3", 5_000)]
+    assert notes.sentences()[0] == "small: 1 of 3 jobs were left out: cancelled (status 5) before they began"
+
+
+@pytest.mark.parametrize("status", [0, 1, 5, -1])
+def test_whatever_came_of_a_job_that_ran_it_ran_for_its_run_time(
+    log: Log, swf_line: Line, read_swf: Read, status: int
+) -> None:
+    jobs, _ = read_swf(log(swf_line(run=60, status=status)))
+
+    assert [job.actual_ms for job in jobs] == [60_000]
+
+
 @pytest.mark.parametrize(("kib", "mib"), [(1, 1), (1024, 1), (1025, 2), (2_097_152, 2048), ("1024.5", 2)])
 def test_requested_memory_is_rounded_up_to_mib(log: Log, swf_line: Line, read_swf: Read, kib: object, mib: int) -> None:
     jobs, _ = read_swf(log(swf_line(memory=kib)))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Protocol
 
 from leasehold.gateway.gateway import Gateway, Routing
@@ -20,7 +19,6 @@ from leasehold.simulation.kernel import EventSource, Observer
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry
 from leasehold.simulation.scenario.sites import site_settings
 from leasehold.simulation.scenario.spec import LogStream, Scenario
-from leasehold.simulation.workload.cancelled import cancelled_after_ms
 from leasehold.simulation.workload.streams import random_stream
 
 
@@ -79,13 +77,9 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     if starts:
         sources.append(MachineStarts(gateway, starts, scenario.seed))
     users = {stream.name: stream.users for stream in scenario.streams if stream.users is not None}
-    logged = {
-        stream.name: cancelled_after_ms(Path(stream.path))
-        for stream in scenario.streams
-        if isinstance(stream, LogStream) and stream.replay_cancelled
-    }
-    if users or logged or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
-        sources.append(Users(gateway, users, scenario.timeline, logged, scenario.seed))
+    is_replayed = any(isinstance(stream, LogStream) and stream.replay_cancelled for stream in scenario.streams)
+    if users or is_replayed or any(entry.kind in ("cancel", "extend") for entry in scenario.timeline):
+        sources.append(Users(gateway, users, scenario.timeline, scenario.seed))
     if any(entry.kind in AGREEMENT_KINDS for entry in scenario.timeline):
         sources.append(AgreementTimeline(scenario.agreements, scenario.timeline))
     managed = {cluster.name for cluster in scenario.clusters if cluster.manager_delay_ms is not None}

@@ -15,7 +15,7 @@ from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event,
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
-from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.streams import random_stream
 
 GIVES_UP, CANCELS, EXTENDS, TOLD = "gives-up", "cancels", "extends", "told"
@@ -36,17 +36,12 @@ class Users:
         gateway: Gateway,
         by_stream: Mapping[str, StreamUsers],
         told: Iterable[TimelineEntry],
-        logged: Mapping[str, Mapping[str, int]],
         seed: int,
     ) -> None:
-        """Begin without jobs; ``told`` are entries of the timeline about single jobs.
-
-        ``logged`` says by stream and number of the job after how long it is cancelled.
-        """
+        """Begin without jobs; ``told`` are entries of the timeline about single jobs."""
         self.counts = Counter[str]()
         self._gateway = gateway
         self._by_stream = by_stream
-        self._logged = logged
         self._seed = seed
         self._told = [entry for entry in told if entry.kind in ("cancel", "extend")]
         self._named = {(entry.stream, entry.job) for entry in self._told}
@@ -72,8 +67,8 @@ class Users:
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Draw what becomes of a job, once for all components of a co-allocation."""
         users, is_named = self._by_stream.get(job.source), (job.source, job.source_id) in self._named
-        logged_ms = self._logged.get(job.source, {}).get(job.source_id)
-        if users is None and not is_named and logged_ms is None:
+        is_logged = job.cancelled_after_ms != NOT_CANCELLED
+        if users is None and not is_named and not is_logged:
             return
         coallocation_id = self._part_of.get(request.id)
         if coallocation_id is not None and coallocation_id in self._seen:
@@ -83,8 +78,8 @@ class Users:
             self._seen.add(coallocation_id)
         if is_named:
             self._subject_of[job.source, job.source_id] = subject
-        if logged_ms is not None:
-            self._at(request.submit_ms + max(1, logged_ms), CANCELS, subject)
+        if is_logged:
+            self._at(request.submit_ms + max(1, job.cancelled_after_ms), CANCELS, subject)
         if users is not None:
             self._draw(users, request, job, subject)
 

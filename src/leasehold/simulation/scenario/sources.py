@@ -6,14 +6,12 @@ How large the clusters are of which a log has to say it, is found in one pass ov
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from leasehold.configuration.tables import claims_of
 from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.simulation.scenario.spec import SIZE_RULES, ClusterSpec, LogStream, ModelStream, Scenario, StreamSpec
-from leasehold.simulation.workload.cancelled import log_with_cancelled
 from leasehold.simulation.workload.combine import (
     cut,
     cut_off,
@@ -117,24 +115,12 @@ def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[Work
 
 
 def _log_blocks(stream: LogStream, seed: int, notes: ReadingNotes, names: Names) -> Iterator[JobBlock]:
-    if stream.replay_cancelled:
-        yield from _with_cancelled(stream, seed, notes, names)
-        return
-    logged = LoggedStream(Path(stream.path), _FORMATS[stream.format], placing_rules(stream), stream.reading, seed)
+    log_format, rules = _FORMATS[stream.format], placing_rules(stream)
+    logged = LoggedStream(Path(stream.path), log_format, rules, stream.reading, seed, stream.replay_cancelled)
     of = (_in_common(stream),)
     for block in logged_blocks(logged, notes, names):
         block.streams = of
         yield block
-
-
-def _with_cancelled(stream: LogStream, seed: int, notes: ReadingNotes, names: Names) -> Iterator[JobBlock]:
-    """Give the jobs of a log and those that were cancelled while they waited."""
-    with TemporaryDirectory() as folder:
-        copy = log_with_cancelled(Path(stream.path), Path(folder))
-        try:
-            yield from _log_blocks(replace(stream, path=str(copy), replay_cancelled=False), seed, notes, names)
-        except InputError as error:
-            raise InputError(Path(stream.path), error.line, error.problem) from None
 
 
 def _some(blocks: Iterator[JobBlock], stream: LogStream, notes: ReadingNotes) -> Iterator[JobBlock]:

@@ -344,9 +344,10 @@ class LogStream:
     replay_cancelled: Annotated[
         bool,
         Flag(
-            "jobs that were cancelled while they waited (status 5 of SWF, without run time) are submitted, and"
-            " cancelled after the time that the log says",
-            more="; otherwise they are left out",
+            "jobs that were cancelled before they began (status 5 of SWF, without run time) are submitted, and"
+            " cancelled after the time that they waited in the log",
+            more="; otherwise, and where the log does not say how long they waited or what they requested, they are"
+            " left out",
             optional=True,
         ),
     ] = False

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from leasehold.configuration.declaration import Choice, Table, Whole
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType
-from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.job_block import NO_DEADLINE, NO_SITE, JobBlock, LinesRead, OfStream
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix, LeaseTypeDraws
 from leasehold.simulation.workload.log_columns import Flags, Ints, LogColumns, Names, RecordBlock
-from leasehold.simulation.workload.log_record import ID_FIELDS, PARTIAL, UNKNOWN, LogFormat, ReadingNotes
+from leasehold.simulation.workload.log_record import ID_FIELDS, NEVER_BEGAN, PARTIAL, UNKNOWN, LogFormat, ReadingNotes
 from leasehold.simulation.workload.streams import check_number
 
 SIZES = ("requested", "allocated")
@@ -31,7 +31,8 @@ class LogInterpretation:
     """How a line becomes a job.
 
     A job without requested time asked for exactly what it needed; one whose run time was rounded to zero ran
-    for a millisecond; one without run time or processors never ran and is left out.
+    for a millisecond; one without run time or processors never ran and is left out, and so is one that was cancelled
+    before it began.
     Raises UnknownName and InvalidField for settings that are none.
     """
 
@@ -111,6 +112,8 @@ class PlacingRule:
 
 _FINDINGS = (
     (True, PARTIAL),
+    (True, NEVER_BEGAN),
+    (False, "were cancelled before they began; they are submitted, and cancelled after the time that they waited"),
     (True, "were left out: no run time"),
     (False, "give only one of requested and allocated processors; that one is used"),
     (True, "were left out: no number of processors"),
@@ -126,13 +129,18 @@ _FINDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedStream:
-    """A log, what its lines mean, and the rules that place its jobs, of which the first that fits one counts."""
+    """A log, what its lines mean, and the rules that place its jobs, of which the first that fits one counts.
+
+    ``replay_cancelled``  whether jobs that were cancelled before they began are jobs, where it is known when they were
+                          and for how long they would have run at most
+    """
 
     path: Path
     log_format: LogFormat
     rules: Sequence[PlacingRule]
     reading: LogInterpretation = field(default_factory=LogInterpretation)
     seed: int = 1
+    replay_cancelled: bool = False
 
 
 def logged_blocks(stream: LoggedStream, notes: ReadingNotes, names: Names) -> Iterator[JobBlock]:
@@ -146,7 +154,7 @@ def logged_blocks(stream: LoggedStream, notes: ReadingNotes, names: Names) -> It
     split = _Split(stream.rules, LeaseTypeDraws(stream.seed, notes.source), log.names, names)
     of = (OfStream(notes.source),)
     for records in log.blocks():
-        findings, block = _interpreted(records, stream.reading, split)
+        findings, block = _interpreted(records, stream, split)
         block.streams, block.lines = of, LinesRead(notes, findings, _FINDINGS)
         yield block
 
@@ -158,22 +166,27 @@ def logged_jobs(stream: LoggedStream, notes: ReadingNotes) -> Iterator[WorkloadJ
 
 
 def _interpreted(
-    records: RecordBlock, reading: LogInterpretation, split: "_Split"
+    records: RecordBlock, stream: LoggedStream, split: "_Split"
 ) -> tuple[npt.NDArray[np.uint16], JobBlock]:
     """Return what was found about the lines, and the jobs of those that are not left out."""
+    reading = stream.reading
     vms, has_one_size = reading.vms(records)
-    actual_ms = np.maximum(records.run_ms, 1)
     has_no_time = records.requested_ms <= 0
+    is_replayed = records.never_began & (records.wait_ms >= 0) & ~has_no_time & stream.replay_cancelled
+    run_ms = np.where(is_replayed, records.requested_ms, records.run_ms)
+    actual_ms = np.maximum(run_ms, 1)
     overran = ~has_no_time & (actual_ms > records.requested_ms)
     is_raised = overran if reading.overrun == "raise" else np.zeros_like(overran)
     has_no_memory = records.memory_mib <= 0
     rule = split.rules_of(records)
     found = (
         records.partial,
-        records.run_ms < 0,
+        records.never_began & ~is_replayed,
+        is_replayed,
+        run_ms < 0,
         has_one_size,
         vms <= 0,
-        records.run_ms == 0,
+        run_ms == 0,
         has_no_time,
         overran & ~is_raised,
         is_raised,
@@ -203,6 +216,7 @@ def _interpreted(
         stream=none,
         number=none,
         line=np.arange(1, len(records) + 1)[rows],
+        cancelled_after_ms=np.where(is_replayed, records.wait_ms, NOT_CANCELLED)[rows],
         names=split.names,
         streams=(),
         lines=None,

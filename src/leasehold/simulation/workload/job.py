@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from leasehold.model.request import LeaseType, Request
 from leasehold.simulation.workload.together import StreamCoAllocations
 
+NOT_CANCELLED = -1
+
 
 @dataclass(slots=True)
 class WorkloadJob:
@@ -23,6 +25,7 @@ class WorkloadJob:
     ``domain``        the virtual domain or site that it is bound to, "" for any
     ``claims``        units of further resources that it holds while it runs
     ``wait``          as in `leasehold.model.request.Request`
+    ``cancelled_after_ms``  after how long its user cancels it, as its log says; `NOT_CANCELLED` where it does not
     ``together``      how it is split into components that run together, None for a request of its own
     """
 
@@ -42,6 +45,7 @@ class WorkloadJob:
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
     together: StreamCoAllocations | None = None
+    cancelled_after_ms: int = NOT_CANCELLED
     wait: bool = False
 
     def __post_init__(self) -> None:

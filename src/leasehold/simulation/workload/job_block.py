@@ -74,6 +74,7 @@ class JobBlock:
     ``stream``          which of ``streams`` the job is of
     ``number``          as `combine.numbered` would number it; 0 before it was numbered
     ``line``            how many lines of its log had been read when the job came, see ``lines``
+    ``cancelled_after_ms``  as in a `WorkloadJob`
     """
 
     submit_ms: Ints
@@ -90,6 +91,7 @@ class JobBlock:
     stream: Ints
     number: Ints
     line: Ints
+    cancelled_after_ms: Ints
     names: Names
     streams: tuple[OfStream, ...]
     lines: LinesRead | None = None
@@ -158,9 +160,10 @@ class JobBlock:
             split = self.is_coallocation.tolist()
             pairs = zip(split, together * len(split) if len(of) == 1 else together, strict=True)
             yield [one if is_split else None for is_split, one in pairs]
+        yield _spread(_unspread(self.cancelled_after_ms))
 
 
-COLUMNS = tuple(one.name for one in fields(JobBlock))[:14]
+COLUMNS = tuple(one.name for one in fields(JobBlock))[:15]
 
 
 def _unspread(column: Ints) -> list[int]:
@@ -196,6 +199,7 @@ def block_of(jobs: list[WorkloadJob], names: Names, of: OfStream) -> JobBlock:
         none,
         none,
         none,
+        numbers("cancelled_after_ms"),
         names,
         (of,),
     )

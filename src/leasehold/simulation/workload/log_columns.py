@@ -39,7 +39,7 @@ Texts = npt.NDArray[Any]
 BYTES_PER_BLOCK = 1 << 18
 """How much of a log is read at a time: some 4,500 lines. Larger blocks take more memory and little less time."""
 
-_NUMBERS = ("submit_ms", "run_ms", "allocated_vms", "requested_vms", "requested_ms", "memory_mib")
+_NUMBERS = ("submit_ms", "run_ms", "allocated_vms", "requested_vms", "requested_ms", "memory_mib", "wait_ms")
 _STATUS = 10
 _COLUMN_OF = {"user": 11, "group": 12, "queue": 14, "partition": 15}
 _LARGEST_S = LARGEST // 1000
@@ -86,12 +86,14 @@ class RecordBlock:
     fields: dict[str, Ints]
     source_id: Texts
     partial: Flags
+    never_began: Flags
     submit_ms: Ints
     run_ms: Ints
     allocated_vms: Ints
     requested_vms: Ints
     requested_ms: Ints
     memory_mib: Ints
+    wait_ms: Ints
 
     def __len__(self) -> int:
         """Return the number of lines."""
@@ -99,7 +101,7 @@ class RecordBlock:
 
     def columns(self) -> list[npt.NDArray[Any]]:
         """Return the columns of numbers, in their order above."""
-        return [getattr(self, name) for name in ("partial", *_NUMBERS)]
+        return [getattr(self, name) for name in ("partial", "never_began", *_NUMBERS)]
 
     def taken(self, rows: "Ints | Flags | slice") -> "RecordBlock":
         """Return some of the rows, in the order given."""
@@ -194,9 +196,15 @@ class LogColumns:
         requested, is_requested = tokens.numbers(first + 7, -LARGEST, LARGEST)
         time, is_time = tokens.numbers(first + 8, -LARGEST, _LARGEST_S)
         memory, is_memory = tokens.numbers(first + 9, -LARGEST, _LARGEST_S)
-        good = partial | (is_submit & is_run & is_allocated & is_requested & is_time & is_memory)
+        never_began = tokens.is_one_of(first + _STATUS, self._format.cancelled) & (run <= 0)
+        wait_ms, is_wait = np.full(len(lines), -1), np.ones(len(lines), np.bool_)
+        if never_began.any():
+            wait, is_wait[never_began] = tokens.numbers(first[never_began] + 2, -LARGEST, _LARGEST_S)
+            wait_ms[never_began] = wait * 1000
+        good = partial | (is_wait & is_submit & is_run & is_allocated & is_requested & is_time & is_memory)
         memory_mib = np.where(memory > 0, -(-memory // 1024), -1)
-        columns = [partial, submit * 1000, run * 1000, allocated, requested, time * 1000, memory_mib]
+        columns = [partial, never_began, submit * 1000, run * 1000, allocated, requested, time * 1000, memory_mib]
+        columns.append(wait_ms)
         if not good.all():
             tokens.doubtful[lines[~good]] = True
             lines, first = lines[good], first[good]
@@ -235,11 +243,12 @@ class LogColumns:
             for name, names in self.names.items()
         }
         partial = np.array([record is _NO_RECORD for record in records], np.bool_)
+        never_began = np.array([record.never_began for record in records], np.bool_)
         source_id = np.array([record.source_id for record in records], np.object_)
-        return RecordBlock(fields, source_id, partial, *map(numbers, _NUMBERS))
+        return RecordBlock(fields, source_id, partial, never_began, *map(numbers, _NUMBERS))
 
 
-_NO_RECORD = LogRecord("", 0, 0, 0, 0, 0, 0, "", "", "", "", "")
+_NO_RECORD = LogRecord("", *(False, 0, 0, 0, 0, 0, 0, 0), *[""] * 5)
 
 
 def _joined(one: RecordBlock, other: RecordBlock) -> RecordBlock:

@@ -95,21 +95,29 @@ _STATUS = 10
 PARTIAL = "were left out: a part (status 2, 3 or 4) of a job that has a line of its own"
 """Completes "n of m jobs ..." for lines that are `LogFormat.partial`."""
 
+NEVER_BEGAN = "were left out: cancelled (status 5) before they began"
+"""Completes "n of m jobs ..." for lines that are `LogFormat.cancelled`, where they are not replayed."""
+
 _Numbers = tuple[int, int, int, int, int]
 """Submit time, run time, processors allocated and requested, requested time; times in milliseconds."""
 
 
 @dataclass(slots=True)
 class LogRecord:
-    """One job line. Times are milliseconds; a negative number means that the log does not say."""
+    """One job line. Times are milliseconds; a negative number means that the log does not say.
+
+    ``never_began``  whether it was cancelled while it waited, after ``wait_ms``; of other jobs that is not read
+    """
 
     source_id: str
+    never_began: bool
     submit_ms: int
     run_ms: int
     allocated_vms: int
     requested_vms: int
     requested_ms: int
     memory_mib: int
+    wait_ms: int
     user: str
     group: str
     queue: str
@@ -122,7 +130,8 @@ class LogFormat:
     """What one log format is like, beyond the columns that all share.
 
     ``fewest_fields`` and ``most_fields`` bound a line. ``partial`` are the status codes of lines about a part
-    of a job that a line of its own sums up. ``has_tabs`` if tabs, where there are any, and not spaces separate the
+    of a job that a line of its own sums up, ``cancelled`` that of a job that was cancelled; one without run time was
+    so before it began. ``has_tabs`` if tabs, where there are any, and not spaces separate the
     fields. ``site_column`` is the column of the submitting site.
     """
 
@@ -132,6 +141,7 @@ class LogFormat:
     fewest_fields: int
     most_fields: int
     partial: frozenset[str] = frozenset()
+    cancelled: frozenset[str] = frozenset()
     has_tabs: bool = False
     site_column: int | None = None
 
@@ -200,7 +210,7 @@ def _check_is_text(text: str) -> None:
 
 def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
     """Read one line; raises ValueError saying which field is wrong and what was expected."""
-    job, submit, _, run, allocated, _, _, vms, time, memory, _, user, group, _, queue, partition = fields[:16]
+    job, submit, wait, run, allocated, _, _, vms, time, memory, _, user, group, _, queue, partition = fields[:16]
     try:
         numbers = int(submit) * 1000, int(run) * 1000, int(allocated), int(vms), int(time) * 1000
     except ValueError:
@@ -209,7 +219,9 @@ def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
         numbers = _checked_numbers(submit, run, allocated, vms, time)
     memory_mib = -1 if memory == UNKNOWN else _mebibytes(memory)
     site = UNKNOWN if log_format.site_column is None else fields[log_format.site_column]
-    return LogRecord(job, *numbers, memory_mib, user, group, queue, partition, site)
+    never_began = fields[_STATUS] in log_format.cancelled and numbers[1] <= 0
+    wait_ms = _milliseconds("wait time", wait) if never_began else -1
+    return LogRecord(job, never_began, *numbers, memory_mib, wait_ms, user, group, queue, partition, site)
 
 
 def _checked_numbers(submit: str, run: str, allocated: str, vms: str, time: str) -> _Numbers:

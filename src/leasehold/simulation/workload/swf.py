@@ -17,6 +17,7 @@ SWF = LogFormat(
     fewest_fields=18,
     most_fields=18,
     partial=frozenset({"2", "3", "4"}),
+    cancelled=frozenset({"5"}),
 )
 
 
