@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from leasehold.experiments.hybrid.plan import JobRun, configuration_named, plan
-from leasehold.experiments.hybrid.world import PACKAGES, HybridWorld, jobs, measure, nodes, situation
+from leasehold.experiments.hybrid.world import PACKAGES, jobs, measure, nodes, run_all, situation
 from leasehold.matching.needs import NOTHING
 
 LOAD = 0.6
@@ -16,9 +16,7 @@ def small(way: str, load: float = LOAD) -> JobRun:
 
 
 def measured(way: str, load: float = LOAD, seed: int = 7) -> dict[str, float]:
-    world = HybridWorld(situation(small(way, load), seed), Random("fates"))
-    world.run_all()
-    return world.observer.read()
+    return run_all(situation(small(way, load), seed), Random("fates")).read()
 
 
 def test_the_same_seed_gives_the_same_nodes_and_jobs_to_every_way() -> None:
@@ -60,10 +58,9 @@ def test_software_that_nobody_has_is_refused_at_once_everywhere() -> None:
         for one in around.jobs
         if any(each.name not in PACKAGES for each in one.request.job.needs.software)
     ]
-    world = HybridWorld(around, Random("fates"))
-    world.run_all()
+    found = run_all(around, Random("fates")).read()
     assert nowhere
-    assert world.observer.read()["refused_pct"] >= 100 * len(nowhere) / len(around.jobs)
+    assert found["refused_pct"] >= 100 * len(nowhere) / len(around.jobs)
 
 
 def test_a_run_is_the_same_each_time() -> None:

@@ -1,8 +1,8 @@
 """The job scheduler: the one way in.
 
 ``handle`` is called with all events of an instant and gives what is to be done and what has become known. It
-never asks what time it is and never waits. The service uses it, and so do the simulated worlds of
-`leasehold.experiments.hybrid` and the tests; `leasehold sim` knows leases alone.
+never asks what time it is and never waits. The service uses it, and so does the simulator
+(`leasehold.simulation.events.jobs`).
 """
 
 from collections import Counter

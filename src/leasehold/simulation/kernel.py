@@ -87,7 +87,7 @@ class EventSource(Protocol):
         """
 
     def events(self, now_ms: int) -> Iterable[Event]:
-        """Take the events of this instant; there may be none."""
+        """Take the events of this instant; there may be none. A request among them needs the time that it asks for."""
 
 
 class SimulatedWorld:
@@ -159,8 +159,8 @@ class SimulatedWorld:
             events: list[Event] = []
             while queue and queue[0][0] == now_ms:
                 events.append(heappop(queue)[2])
-            for source in self._sources:
-                events += source.events(now_ms)
+            if self._sources:
+                events += self._from_sources(now_ms)
             while job is not None and job.submit_ms == now_ms:
                 events.append(self.submission(number, job))
                 number, job = next(jobs, NO_JOB)
@@ -169,6 +169,13 @@ class SimulatedWorld:
                 self._begin(events, now_ms)
             self._apply(effects, now_ms)
             yield now_ms
+
+    def _from_sources(self, now_ms: int) -> Iterator[Event]:
+        for source in self._sources:
+            for event in source.events(now_ms):
+                if type(event) is Submitted:
+                    self._take_in(event.request, job_of(event.request))
+                yield event
 
     def _goes_on(self) -> bool:
         return bool(self.gateway.leases) or any(source.is_busy for source in self._sources)
@@ -218,18 +225,18 @@ class SimulatedWorld:
             claims=job.claims,
             wait=job.wait,
         )
+        self._take_in(request, job)
+        return check_request(request)
+
+    def _take_in(self, request: Request, job: WorkloadJob) -> None:
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
         for one in self._observers:
             one.submitted(request, job)
-        return check_request(request)
 
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         """A component of a co-allocation is a job; one that no stream brought needs what it asks for."""
         request, whole = effect.lease.request, self._split.get(effect.coallocation.id)
-        job = job_of(request) if whole is None else component_of(whole, request.vms)
-        self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
-        for one in self._observers:
-            one.submitted(request, job)
+        self._take_in(request, job_of(request) if whole is None else component_of(whole, request.vms))
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         handlers = self._handlers

@@ -1,15 +1,12 @@
-"""One run: nodes and jobs as drawn, machines that are built, nodes that fail, and what is measured.
+"""One run: nodes and jobs as drawn, and what is measured.
 
-What becomes of a job is decided by Leasehold's own scheduler (`leasehold.jobs`), as in a live gateway. Nodes and
-jobs are drawn from the distributions that `hybrid.toml` states.
+What becomes of a job is decided by Leasehold's own scheduler (`leasehold.jobs`), as in a live gateway, in the simulated
+world (`leasehold.simulation.events.jobs`). Nodes and jobs are drawn from the distributions that `hybrid.toml` states.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import fsum, log, nan, sqrt
 from random import Random
 from statistics import mean
@@ -22,31 +19,24 @@ from leasehold.experiments.hybrid.plan import (
     configuration_named,
     stated,
 )
-from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
-from leasehold.jobs.events import (
-    AttemptEnded,
-    AttemptRuns,
-    ImageBuilt,
-    ImagesSeen,
-    JobEvent,
-    JobSubmitted,
-    JobTick,
-    NodeFell,
-    NodesSeen,
-    SeenNode,
-)
-from leasehold.jobs.job import Attempt, Fault, JobRecord, JobRequest, JobState
-from leasehold.jobs.scheduler import JobScheduler
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.settings import SiteSettings
+from leasehold.jobs.job import JobRecord, JobRequest, JobState
 from leasehold.jobs.settings import JobSettings, Machines
-from leasehold.matching.choice import MachineMaking, Retrying, Virtual
+from leasehold.leasing.victims.registry import victim_policy
+from leasehold.matching.choice import MachineMaking, Retrying
 from leasehold.matching.images import Image
 from leasehold.matching.needs import NOTHING, Amounts, InputFile, Job, Needs
-from leasehold.matching.nodes import EvaluationTime, Node, NodeCapabilities, idle, judge
+from leasehold.matching.nodes import EvaluationTime, NodeCapabilities, idle, judge
 from leasehold.matching.reliability import FailureRate
 from leasehold.matching.software import Installed, Software, software
 from leasehold.matching.verdict import Feasibility
+from leasehold.model.request import Request
+from leasehold.routing.registry import routing_policy
+from leasehold.simulation.events.jobs import MS_PER_S, JobScenario, JobsOnNodes, SimulatedJob
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 
-MS_PER_S = 1_000
 PERCENT = 100.0
 OBSERVED_S = 1e12
 """Of a failure rate that is stated: observed for so long that no event of a run changes it."""
@@ -59,14 +49,6 @@ LAST_VERSION = NODES["versions"][-1]
 PACKAGES = [f"package-{number}" for number in range(NODES["packages"])]
 BUILDABLE = tuple((package, LAST_VERSION) for package in PACKAGES)
 """What can be built, in the last version."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnJob:
-    """A job as it is submitted, and its true run time."""
-
-    request: JobRequest
-    runs_ms: int
 
 
 def nodes(random: Random) -> list[NodeCapabilities]:
@@ -99,7 +81,7 @@ def image(name: str, contents: Installed) -> Image:
 BASE_IMAGE = image("base", frozenset())
 
 
-def jobs(configuration: JobRun, total: Amounts, random: Random) -> Iterator[DrawnJob]:
+def jobs(configuration: JobRun, total: Amounts, random: Random) -> Iterator[SimulatedJob]:
     """Draw the jobs, in the order of their submission; ``total`` is what all nodes have together."""
     core_s = JOBS["execution_mean_s"] * mean(JOBS["cores"]) * mean(JOBS["nodes"])
     gap_s = core_s / (configuration.load * total.cores)
@@ -109,7 +91,7 @@ def jobs(configuration: JobRun, total: Amounts, random: Random) -> Iterator[Draw
         yield _job(number, round(now_s * MS_PER_S), random)
 
 
-def _job(number: int, submitted_ms: int, random: Random) -> DrawnJob:
+def _job(number: int, submitted_ms: int, random: Random) -> SimulatedJob:
     """Draw a job; run times are lognormal, with the stated mean and coefficient of variation."""
     spread = log(1 + JOBS["execution_cv"] ** 2)
     drawn_s = random.lognormvariate(log(JOBS["execution_mean_s"]) - spread / 2, sqrt(spread))
@@ -124,7 +106,7 @@ def _job(number: int, submitted_ms: int, random: Random) -> DrawnJob:
     )
     deadline_ms = submitted_ms + MARGIN_MS + round(runs_ms * random.uniform(*JOBS["slack"]))
     job = Job(job_id=number, submitted_ms=submitted_ms, needs=needs, deadline_ms=deadline_ms)
-    return DrawnJob(JobRequest(job=job, command=("run",)), runs_ms)
+    return SimulatedJob(JobRequest(job=job, command=("run",)), runs_ms)
 
 
 def _software(random: Random) -> tuple[Software, ...]:
@@ -137,26 +119,7 @@ def _software(random: Random) -> tuple[Software, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """The beginning of a run: nodes, jobs, images, and the settings of the scheduler.
-
-    ``builds``, ``runs``   whether machines can be built on the nodes, and jobs run on them as they are
-    ``failures_per_s``     of each node, 0 for never
-    """
-
-    nodes: tuple[NodeCapabilities, ...]
-    jobs: tuple[DrawnJob, ...]
-    settings: JobSettings
-    buildable: tuple[tuple[str, str], ...] = ()
-    boot_ms: int = 0
-    builds: bool = True
-    runs: bool = True
-    failures_per_s: float = 0.0
-    repair_ms: int = 0
-
-
-def situation(configuration: JobRun, seed: int) -> Situation:
+def situation(configuration: JobRun, seed: int) -> JobScenario:
     """Draw it. Runs with the same seed have the same nodes, and with the same load the same jobs."""
     if configuration.part == "reliability":
         return _with_failures(configuration, seed)
@@ -175,10 +138,11 @@ def situation(configuration: JobRun, seed: int) -> Situation:
         making=MachineMaking(boot_ms, NODES["places"][0]),
         build_ms=round(MACHINES["build_s"] * MS_PER_S),
     )
-    return Situation(
+    return JobScenario(
         nodes=tuple(there),
         jobs=tuple(jobs(configuration, total, Random(f"jobs {seed}"))),
         settings=settings,
+        base=BASE_IMAGE,
         buildable=BUILDABLE,
         boot_ms=boot_ms,
         builds=configuration.way != PHYSICAL_ONLY,
@@ -186,13 +150,14 @@ def situation(configuration: JobRun, seed: int) -> Situation:
     )
 
 
-def _with_failures(configuration: JobRun, seed: int) -> Situation:
+def _with_failures(configuration: JobRun, seed: int) -> JobScenario:
     """Draw jobs that ask for a reliability, on equal nodes that fail at a known rate."""
     rate_per_s = -log(1 - configuration.q) / RELIABILITY["execution_s"]
     one = NodeCapabilities(name="", total=Amounts(1, 1024, 0), cpu_mhz=2000)
-    return Situation(
+    return JobScenario(
         nodes=tuple(replace(one, name=f"{SITE}/n{number:02}") for number in range(NODES["nodes"])),
         jobs=tuple(_reliable_jobs(configuration, Random(f"sure {seed}"))),
+        base=BASE_IMAGE,
         settings=JobSettings(belief=FailureRate(rate_per_s * OBSERVED_S, OBSERVED_S)),
         builds=False,
         failures_per_s=rate_per_s,
@@ -200,14 +165,14 @@ def _with_failures(configuration: JobRun, seed: int) -> Situation:
     )
 
 
-def _reliable_jobs(configuration: JobRun, random: Random) -> Iterator[DrawnJob]:
+def _reliable_jobs(configuration: JobRun, random: Random) -> Iterator[SimulatedJob]:
     now_ms, runs_ms = 0, round(RELIABILITY["execution_s"] * MS_PER_S)
     for number in range(1, configuration.count + 1):
         now_ms += round(random.expovariate(1 / RELIABILITY["every_s"]) * MS_PER_S)
         needs = Needs(amounts=Amounts(1, 256, 0), execution_ms=runs_ms)
         job = Job(job_id=number, submitted_ms=now_ms, needs=needs, deadline_ms=now_ms + 2 * runs_ms - 1)
         request = JobRequest(job=job, command=("run",), reliability=configuration.asked, restarts=0)
-        yield DrawnJob(request, runs_ms)
+        yield SimulatedJob(request, runs_ms)
 
 
 # What is measured
@@ -229,7 +194,7 @@ METRICS: Mapping[str, str] = {
 class JobObserver:
     """Counts what happens to jobs."""
 
-    def __init__(self, around: Situation) -> None:
+    def __init__(self, around: JobScenario) -> None:
         """Start at zero."""
         self._around = around
         self._requests = {drawn.request.id: drawn.request.job for drawn in around.jobs}
@@ -245,6 +210,10 @@ class JobObserver:
         fits = (judge(job, idle(node), 0, now).answer is Feasibility.FIT for node in self._around.nodes)
         if self._around.runs and sum(fits) >= job.needs.nodes:
             self.counts["needless_machines"] += number
+
+    def image_built(self) -> None:
+        """Count an image that is built for machines."""
+        self.counts["builds"] += 1
 
     def began(self, job_id: int, now_ms: int) -> None:
         """Note the begin of the command of a job."""
@@ -278,9 +247,6 @@ class JobObserver:
 
 # The run
 
-AttemptKey = tuple[int, int]
-"""A job and one of its attempts."""
-
 
 def measure(name: str, seed: int) -> dict[str, float]:
     """Run one configuration, by its name."""
@@ -289,134 +255,26 @@ def measure(name: str, seed: int) -> dict[str, float]:
 
 def run(configuration: JobRun, seed: int) -> dict[str, float]:
     """Run all jobs to their end; returns what was measured."""
-    world = HybridWorld(situation(configuration, seed), Random(f"fates {seed}"))
-    world.run_all()
-    return world.observer.read()
+    return run_all(situation(configuration, seed), Random(f"fates {seed}")).read()
 
 
-class HybridWorld:
-    """Nodes, jobs, and what is due, by time."""
+def run_all(around: JobScenario, random: Random) -> JobObserver:
+    """Run jobs to their end on a site whose gateway has room for whatever their scheduler places."""
+    observer = JobObserver(around)
+    cores = sum(node.total.cores for node in around.nodes)
+    gateway = Gateway(
+        [SiteSettings(SITE, cores, victim_policy("moml"))], Routing(routing_policy("rr")(random), learns=False)
+    )
+    world = SimulatedWorld(gateway, iter(()), _Nothing(), sources=[JobsOnNodes(around, observer, random)])
+    for _ in world.run():
+        pass
+    return observer
 
-    def __init__(self, around: Situation, random: Random) -> None:
-        self.around = around
-        self.observer = JobObserver(around)
-        self.scheduler = JobScheduler(around.settings)
-        self._random = random
-        self._due: list[tuple[int, int, Callable[[], Iterable[JobEvent]]]] = []
-        self._order = count()
-        self._free = {node.name: node.total for node in around.nodes}
-        self._down: set[str] = set()
-        self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
-        self._now_ms = 0
-        for drawn in around.jobs:
-            self._at(drawn.request.job.submitted_ms, partial(list, [JobSubmitted(drawn.request)]))
-        self._jobs_left = len(around.jobs)
-        self._runs_ms = {drawn.request.id: drawn.runs_ms for drawn in around.jobs}
-        if around.failures_per_s:
-            for node in around.nodes:
-                self._schedule_failure(node.name)
 
-    def run_all(self) -> None:
-        """Handle all that is due, instant by instant, until every job is over."""
-        self._handle([ImagesSeen((BASE_IMAGE,), BASE_IMAGE, self.around.buildable), self._look()])
-        while self._due and self._jobs_left:
-            self._now_ms = self._due[0][0]
-            events: list[JobEvent] = []
-            while self._due and self._due[0][0] == self._now_ms:
-                events += heappop(self._due)[2]()
-            self._handle([self._look(), *events])
+class _Nothing:
+    """Records nothing of leases: what counts here are jobs."""
 
-    def _at(self, at_ms: int, happens: Callable[[], Iterable[JobEvent]]) -> None:
-        heappush(self._due, (at_ms, next(self._order), happens))
+    handlers: Mapping[type, Handler] = {}
 
-    def _handle(self, events: list[JobEvent]) -> None:
-        for effect in self.scheduler.handle(events, self._now_ms):
-            self._carry_out(effect)
-
-    def _carry_out(self, effect: JobEffect) -> None:
-        """Carry out an effect of the scheduler; decisions are for its journal alone."""
-        match effect:
-            case StartAttempt():
-                self._start(effect.record, effect.attempt)
-            case StopAttempt():
-                self._give_back((effect.record.id, effect.attempt.number))
-            case BuildImage():
-                built = image(effect.key, effect.recipe.base.software | effect.recipe.packages)
-                self.observer.counts["builds"] += 1
-                self._at(self._now_ms + effect.recipe.build_ms, lambda: [ImageBuilt(effect.key, built)])
-            case WakeJobsAt():
-                self._at(max(effect.at_ms, self._now_ms), lambda: [JobTick()])
-            case JobClosed():
-                self._jobs_left -= 1
-                self.observer.closed(effect.record, self._now_ms)
-            case _:
-                pass
-
-    # jobs and nodes
-
-    def _look(self) -> NodesSeen:
-        """Look at all nodes that are there."""
-        return NodesSeen(
-            SITE,
-            tuple(
-                SeenNode(
-                    Node(capabilities=node, free=self._free[node.name], seen_ms=self._now_ms),
-                    is_host=self.around.builds,
-                    runs=self.around.runs,
-                )
-                for node in self.around.nodes
-                if node.name not in self._down
-            ),
-        )
-
-    def _start(self, record: JobRecord, attempt: Attempt) -> None:
-        """Take room on the nodes; the command begins after files are moved and machines booted."""
-        key, amounts, setting_up_ms = (record.id, attempt.number), record.request.job.needs.amounts, 0
-        edges = attempt.place.hosts if isinstance(attempt.place, Virtual) else attempt.place.nodes
-        if isinstance(attempt.place, Virtual):
-            assert isinstance(attempt.place.image, Image), "machines are started from images that are there"
-            amounts += attempt.place.image.needs
-            setting_up_ms = self.around.boot_ms
-            self.observer.machines_made(record, len(edges))
-        for name in attempt.nodes:
-            self._free[name] -= amounts
-        self._held[key] = (attempt.nodes, amounts)
-        begins_ms = self._now_ms + max(edge.weight_ms for edge in edges) + setting_up_ms
-        self._at(begins_ms, lambda: self._begin(key))
-
-    def _begin(self, key: AttemptKey) -> list[JobEvent]:
-        if key not in self._held:
-            return []
-        self.observer.began(key[0], self._now_ms)
-        self._at(self._now_ms + self._runs_ms[key[0]], lambda: self._end(key))
-        return [AttemptRuns(*key)]
-
-    def _end(self, key: AttemptKey) -> list[JobEvent]:
-        if key not in self._held:
-            return []
-        self._give_back(key)
-        return [AttemptEnded(*key, exit_status=0)]
-
-    def _give_back(self, key: AttemptKey) -> None:
-        names, amounts = self._held.pop(key, ((), Amounts()))
-        for name in names:
-            self._free[name] += amounts
-
-    # nodes that fail
-
-    def _schedule_failure(self, name: str) -> None:
-        dies_s = self._random.expovariate(self.around.failures_per_s)
-        self._at(self._now_ms + round(dies_s * MS_PER_S), lambda: self._fail(name))
-
-    def _fail(self, name: str) -> list[JobEvent]:
-        """Lose a node with all that runs on it; it returns empty after its repair."""
-        self._down.add(name)
-        for key in [key for key, (names, _) in self._held.items() if name in names]:
-            self._give_back(key)
-        self._at(self._now_ms + self.around.repair_ms, lambda: self._repair(name))
-        return [NodeFell(name, Fault.NODE_DIED, "died")]
-
-    def _repair(self, name: str) -> list[JobEvent]:
-        self._down.discard(name)
-        self._schedule_failure(name)
-        return []
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
+        """A lease was asked for."""

@@ -1,0 +1,369 @@
+"""Jobs that say what they need, on nodes that are not alike: the job scheduler of the live service as a source.
+
+As in the service, the scheduler asks the gateway for a lease for each attempt, bound to the site of its nodes, and in
+each instant the gateway decides first. What is true of nodes is known here; the scheduler sees them at each instant at
+which something happens to jobs or nodes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Protocol
+
+from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
+from leasehold.jobs.events import (
+    AttemptEnded,
+    AttemptFailed,
+    AttemptNotNow,
+    AttemptRuns,
+    AttemptStands,
+    ImageBuilt,
+    ImagesSeen,
+    JobEvent,
+    JobSubmitted,
+    JobTick,
+    NodeFell,
+    NodesSeen,
+    SeenNode,
+)
+from leasehold.jobs.job import Attempt, AttemptState, Fault, JobRecord, JobRequest, site_of
+from leasehold.jobs.scheduler import JobScheduler
+from leasehold.jobs.settings import JobSettings
+from leasehold.matching.choice import Virtual
+from leasehold.matching.images import Image
+from leasehold.matching.needs import Amounts
+from leasehold.matching.nodes import Node, NodeCapabilities
+from leasehold.matching.software import Installed
+from leasehold.model.effect import Decision, LeaseClosed, ResumeLease, StartLease, SuspendLease
+from leasehold.model.event import CancelRequested, Event, LeaseFailed, Submitted
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import NEVER_MS, Request
+from leasehold.simulation.kernel import Handler
+from leasehold.simulation.workload.job import WorkloadJob
+
+MS_PER_S = 1_000
+
+AttemptKey = tuple[int, int]
+"""A job and one of its attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedJob:
+    """A job as it is submitted, and its true run time."""
+
+    request: JobRequest
+    runs_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobScenario:
+    """The beginning of a run: nodes, jobs, images, and the settings of the scheduler.
+
+    ``nodes``              named ``site/node``, as in a live gateway
+    ``base``               the image from which others are built, with packages that are ``buildable``
+    ``builds``, ``runs``   whether machines can be built on the nodes, and jobs run on them as they are
+    ``failures_per_s``     of each node, 0 for never
+    """
+
+    nodes: tuple[NodeCapabilities, ...]
+    jobs: tuple[SimulatedJob, ...]
+    settings: JobSettings
+    base: Image | None = None
+    buildable: tuple[tuple[str, str], ...] = ()
+    boot_ms: int = 0
+    builds: bool = True
+    runs: bool = True
+    failures_per_s: float = 0.0
+    repair_ms: int = 0
+
+
+class JobWatcher(Protocol):
+    """Measures what happens to jobs."""
+
+    def machines_made(self, record: JobRecord, number: int) -> None:
+        """Machines are made for a job."""
+
+    def image_built(self) -> None:
+        """An image is built."""
+
+    def began(self, job_id: int, now_ms: int) -> None:
+        """The command of a job has begun."""
+
+    def closed(self, record: JobRecord, now_ms: int) -> None:
+        """A job is over."""
+
+
+@dataclass(slots=True)
+class _Try:
+    """An attempt and its lease; ``order`` is its place among all that is to happen."""
+
+    record: JobRecord
+    attempt: Attempt
+    sets_up_ms: int
+    order: int
+    lease: Lease | None = None
+    has_begun: bool = False
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt."""
+        return self.record.id, self.attempt.number
+
+
+class JobsOnNodes:
+    """Jobs from their submission to their end, and the nodes that they run on; ``counts`` says how often these fail."""
+
+    def __init__(
+        self, scenario: JobScenario, watcher: JobWatcher, failures: Random, *, first_lease_id: int = 1
+    ) -> None:
+        """Begin with all nodes up; leases are numbered from ``first_lease_id`` on."""
+        self.scheduler = JobScheduler(scenario.settings)
+        self.counts = Counter[str]()
+        self._scenario = scenario
+        self._watcher = watcher
+        self._failures = failures
+        self._due: list[tuple[int, int, Callable[[], Iterable[JobEvent]]]] = []
+        self._order = count()
+        self._lease_ids = count(first_lease_id)
+        self._free = {node.name: node.total for node in scenario.nodes}
+        self._sites = tuple(dict.fromkeys(site_of(node.name) for node in scenario.nodes))
+        self._down: set[str] = set()
+        self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
+        self._tries: dict[int, _Try] = {}
+        self._lease_of: dict[AttemptKey, int] = {}
+        self._inbox: list[JobEvent] = []
+        self._requests: list[Event] = []
+        self._now_ms = -1
+        self._jobs_left = len(scenario.jobs)
+        self._runs_ms = {job.request.id: job.runs_ms for job in scenario.jobs}
+        for job in scenario.jobs:
+            self._at(job.request.job.submitted_ms, partial(list, [JobSubmitted(job.request)]))
+        if scenario.failures_per_s:
+            for node in scenario.nodes:
+                self._schedule_failure(node.name, 0)
+        base = scenario.base
+        images = ImagesSeen(() if base is None else (base,), base, scenario.buildable)
+        self._decide([images, *self._looks(0)], 0)
+        self.handlers: Mapping[type, Handler] = {
+            StartLease: self._started,
+            SuspendLease: self._suspended,
+            ResumeLease: self._resumed,
+            Decision: self._decided,
+            LeaseClosed: self._closed,
+        }
+
+    # A source of events
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is not over yet."""
+        return bool(self._jobs_left)
+
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
+        """Jobs of streams say nothing of what they need."""
+
+    def next_ms(self, *, idle: bool) -> int:  # noqa: ARG002 - a job that waits hopes for all that may happen here
+        """When something happens to a job or a node; at once where the gateway has said something of a lease."""
+        if not self._jobs_left:
+            return NEVER_MS
+        if self._inbox:
+            return self._now_ms
+        return self._due[0][0] if self._due else NEVER_MS
+
+    def events(self, now_ms: int) -> list[Event]:
+        """Let the scheduler decide, once the gateway has done so in this instant; gives its requests for leases."""
+        if now_ms != self._now_ms:
+            self._now_ms = now_ms
+            return []
+        if not self._jobs_left:
+            return []
+        events: list[JobEvent] = []
+        is_anything = bool(self._inbox)
+        while self._due and self._due[0][0] <= now_ms:
+            is_anything = True
+            events += heappop(self._due)[2]()
+        events += self._inbox
+        self._inbox.clear()
+        if is_anything:
+            self._decide([*self._looks(now_ms), *events], now_ms)
+        requests, self._requests = self._requests, []
+        return requests
+
+    def _at(self, at_ms: int, happens: Callable[[], Iterable[JobEvent]], order: int | None = None) -> None:
+        heappush(self._due, (at_ms, next(self._order) if order is None else order, happens))
+
+    # What the scheduler wants
+
+    def _decide(self, events: list[JobEvent], now_ms: int) -> None:
+        for effect in self.scheduler.handle(events, now_ms):
+            self._carry_out(effect, now_ms)
+
+    def _carry_out(self, effect: JobEffect, now_ms: int) -> None:
+        """Carry out an effect of the scheduler; decisions are for its journal alone."""
+        match effect:
+            case StartAttempt():
+                self._start(effect.record, effect.attempt, now_ms)
+            case StopAttempt():
+                self._stop((effect.record.id, effect.attempt.number))
+            case BuildImage():
+                self._build(effect, now_ms)
+            case WakeJobsAt():
+                self._at(max(effect.at_ms, now_ms), lambda: [JobTick()])
+            case JobClosed():
+                self._jobs_left -= 1
+                self._watcher.closed(effect.record, now_ms)
+            case _:
+                pass
+
+    def _start(self, record: JobRecord, attempt: Attempt, now_ms: int) -> None:
+        """Take room on the nodes, and ask for a lease that lasts until the command has ended.
+
+        It begins after files are moved and machines booted.
+        """
+        amounts, boot_ms = record.request.job.needs.amounts, 0
+        edges = attempt.place.hosts if isinstance(attempt.place, Virtual) else attempt.place.nodes
+        if isinstance(attempt.place, Virtual):
+            assert isinstance(attempt.place.image, Image), "machines are started from images that are there"
+            amounts += attempt.place.image.needs
+            boot_ms = self._scenario.boot_ms
+            self._watcher.machines_made(record, len(edges))
+        for name in attempt.nodes:
+            self._free[name] -= amounts
+        sets_up_ms = max(edge.weight_ms for edge in edges) + boot_ms
+        lease_id = next(self._lease_ids)
+        tried = self._tries[lease_id] = _Try(record, attempt, sets_up_ms, next(self._order))
+        self._held[tried.key] = (attempt.nodes, amounts)
+        self._lease_of[tried.key] = lease_id
+        request = Request(
+            id=lease_id,
+            lease_type=record.request.lease_type,
+            vms=len(attempt.nodes),
+            duration_ms=max(1, sets_up_ms + self._runs_ms[record.id]),
+            submit_ms=now_ms,
+            ready_ms=now_ms,
+            consumer=record.request.consumer,
+            memory_mib=max(1, amounts.memory_mib),
+            group=record.request.group,
+            domain=attempt.site,
+        )
+        self._requests.append(Submitted(request))
+
+    def _stop(self, key: AttemptKey) -> None:
+        self._give_back(key)
+        if key in self._lease_of:
+            self._requests.append(CancelRequested(self._lease_of[key]))
+
+    def _build(self, effect: BuildImage, now_ms: int) -> None:
+        recipe = effect.recipe
+        contents: Installed = recipe.base.software | recipe.packages
+        built = Image(effect.key, contents, recipe.base.size_bytes, recipe.base.needs, recipe.base.at)
+        self._watcher.image_built()
+        self._at(now_ms + recipe.build_ms, lambda: [ImageBuilt(effect.key, built)])
+
+    def _give_back(self, key: AttemptKey) -> None:
+        names, amounts = self._held.pop(key, ((), Amounts()))
+        for name in names:
+            self._free[name] += amounts
+
+    # What becomes of the leases of attempts
+
+    def _started(self, effect: StartLease, now_ms: int) -> None:
+        tried = self._tries.get(effect.lease.id)
+        if tried is not None:
+            tried.lease = effect.lease
+            self._at(now_ms + tried.sets_up_ms, lambda: self._begin(tried), tried.order)
+
+    def _begin(self, tried: _Try) -> list[JobEvent]:
+        is_running = tried.lease is not None and tried.lease.held_since_ms >= 0
+        if tried.key not in self._held or tried.has_begun or not is_running:
+            return []
+        tried.has_begun = True
+        self._watcher.began(tried.key[0], self._now_ms)
+        return [AttemptRuns(*tried.key)]
+
+    def _continue(self, tried: _Try) -> list[JobEvent]:
+        """The command goes on; of one that was suspended while it was set up it begins."""
+        if tried.has_begun and tried.key in self._held:
+            return [AttemptStands(*tried.key, AttemptState.RUNNING)]
+        return self._begin(tried)
+
+    def _suspended(self, effect: SuspendLease, now_ms: int) -> None:
+        self._stands(effect.lease, AttemptState.SUSPENDED, now_ms)
+
+    def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
+        self._stands(effect.lease, AttemptState.ORDERED, now_ms)
+        tried = self._tries.get(effect.lease.id)
+        if tried is not None:
+            self._at(now_ms + effect.resume_ms, lambda: self._continue(tried))
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:
+        tried = self._tries.get(effect.lease.id)
+        if tried is not None and tried.lease is None and effect.outcome in {Outcome.WAIT, Outcome.HOLD}:
+            self._stands(effect.lease, AttemptState.QUEUED, now_ms, effect.reason.value)
+
+    def _stands(self, lease: Lease, state: AttemptState, now_ms: int, why: str = "") -> None:
+        tried = self._tries.get(lease.id)
+        if tried is not None and tried.key in self._held:
+            self._now_ms = now_ms
+            self._inbox.append(AttemptStands(*tried.key, state, why))
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
+        """The command has ended, or its lease came to nothing; an attempt that was stopped or lost is over already."""
+        tried = self._tries.pop(effect.lease.id, None)
+        if tried is None:
+            return
+        del self._lease_of[tried.key]
+        if tried.key in self._held:
+            self._give_back(tried.key)
+            self._now_ms = now_ms
+            self._inbox.append(_outcome(tried, effect.reason))
+
+    # Nodes
+
+    def _looks(self, now_ms: int) -> list[JobEvent]:
+        """Look at all nodes that are there."""
+        return [NodesSeen(site, tuple(self._seen(site, now_ms))) for site in self._sites]
+
+    def _seen(self, site: str, now_ms: int) -> Iterable[SeenNode]:
+        for able in self._scenario.nodes:
+            if able.name not in self._down and site_of(able.name) == site:
+                node = Node(capabilities=able, free=self._free[able.name], seen_ms=now_ms)
+                yield SeenNode(node, is_host=self._scenario.builds, runs=self._scenario.runs)
+
+    def _schedule_failure(self, name: str, now_ms: int) -> None:
+        dies_s = self._failures.expovariate(self._scenario.failures_per_s)
+        self._at(now_ms + round(dies_s * MS_PER_S), lambda: self._fail(name))
+
+    def _fail(self, name: str) -> list[JobEvent]:
+        """Lose a node with all that runs on it; it returns empty after its repair."""
+        self.counts["node-failure"] += 1
+        self._down.add(name)
+        for key in [key for key, (names, _) in self._held.items() if name in names]:
+            self._give_back(key)
+            lease_id = self._lease_of[key]
+            lease = self._tries[lease_id].lease
+            lost = CancelRequested(lease_id) if lease is None else LeaseFailed(lease_id, lease.incarnation)
+            self._requests.append(lost)
+        self._at(self._now_ms + self._scenario.repair_ms, lambda: self._repair(name))
+        return [NodeFell(name, Fault.NODE_DIED, "died")]
+
+    def _repair(self, name: str) -> list[JobEvent]:
+        self._down.discard(name)
+        self._schedule_failure(name, self._now_ms)
+        return []
+
+
+def _outcome(tried: _Try, reason: Reason) -> JobEvent:
+    """Say what it means for an attempt that its lease is over, as the service does."""
+    if reason is Reason.COMPLETED:
+        return AttemptEnded(*tried.key, exit_status=0)
+    if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
+        return AttemptFailed(*tried.key, Fault.NODE_DIED, reason.value)
+    if not tried.has_begun:
+        return AttemptNotNow(*tried.key, reason.value)
+    return AttemptFailed(*tried.key, Fault.TAKEN_AWAY, reason.value)

@@ -1,0 +1,181 @@
+"""Jobs with needs in the simulated world: their scheduler and the gateway decide together, as in the service."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.searching import examples
+
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.invariants import Invariants
+from leasehold.jobs.job import JobRecord, JobRequest, JobState
+from leasehold.jobs.settings import JobSettings
+from leasehold.matching.choice import MachineMaking
+from leasehold.matching.images import Image
+from leasehold.matching.needs import Amounts, Job, Needs
+from leasehold.matching.nodes import NodeCapabilities
+from leasehold.matching.software import software
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.registry import routing_policy
+from leasehold.simulation.events.jobs import JobScenario, JobsOnNodes, SimulatedJob
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.combine import numbered
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.testing.worlds import site
+
+S = 1_000
+GCC = frozenset({("gcc", "12")})
+SMALL = NodeCapabilities(name="a/n1", total=Amounts(2, 2_048, 10_000), cpu_mhz=2_000, place="a")
+WITH_GCC = replace(SMALL, name="a/n2", software=GCC)
+FIRST_LEASE = 1_000
+"""The first lease of an attempt; those of other users have the numbers below."""
+
+
+class Watch:
+    """Keeps what becomes of jobs, and records no leases."""
+
+    handlers: Mapping[type, Handler] = {}
+
+    def __init__(self) -> None:
+        self.began_s: dict[int, float] = {}
+        self.over: dict[int, tuple[JobRecord, float]] = {}
+        self.machines = self.images = 0
+
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
+        pass
+
+    def machines_made(self, record: JobRecord, number: int) -> None:  # noqa: ARG002 - how many is enough
+        self.machines += number
+
+    def image_built(self) -> None:
+        self.images += 1
+
+    def began(self, job_id: int, now_ms: int) -> None:
+        self.began_s.setdefault(job_id, now_ms / S)
+
+    def closed(self, record: JobRecord, now_ms: int) -> None:
+        self.over[record.id] = (record, now_ms / S)
+
+    def outcome(self, job_id: int) -> tuple[str, float]:
+        record, at_s = self.over[job_id]
+        return record.state.value, at_s
+
+    def tried(self, job_id: int) -> list[tuple[tuple[str, ...], str]]:
+        return [(one.nodes, one.state.value) for one in self.over[job_id][0].attempts]
+
+
+def job(number: int, at_s: float, runs_s: float, *needed: str, cores: int = 1, **said: Any) -> SimulatedJob:
+    needs = Needs(
+        amounts=Amounts(cores, 256, 0),
+        execution_ms=round(runs_s * S),
+        software=tuple(software(one) for one in needed),
+    )
+    request = Job(job_id=number, submitted_ms=round(at_s * S), needs=needs)
+    return SimulatedJob(JobRequest(job=request, command=("run",), **said), round(runs_s * S))
+
+
+def own(at_s: float, vms: int, lasts_s: float) -> WorkloadJob:
+    """A request of a user of the site itself."""
+    return WorkloadJob(round(at_s * S), vms, round(lasts_s * S), round(lasts_s * S), site="a")
+
+
+def play(*jobs: SimulatedJob, owners: tuple[WorkloadJob, ...] = (), seed: int = 1, **said: Any) -> Watch:
+    """Run all to the end, with every invariant checked."""
+    watch = Watch()
+    usual: dict[str, Any] = {"nodes": (SMALL, WITH_GCC), "settings": JobSettings()}
+    around = JobScenario(jobs=jobs, **(usual | said))
+    cores = sum(node.total.cores for node in around.nodes)
+    gateway = Gateway([site("a", cores)], Routing(routing_policy("rr")(Random(1)), learns=False))
+    source = JobsOnNodes(around, watch, Random(seed), first_lease_id=FIRST_LEASE)
+    world = SimulatedWorld(gateway, numbered(iter(owners)), watch, Invariants(gateway), [source])
+    for _ in world.run():
+        source.scheduler.check()
+    assert not gateway.leases
+    return watch
+
+
+def test_a_job_runs_on_a_node_that_has_what_it_needs() -> None:
+    watch = play(job(1, 10, 60, "gcc"), job(2, 10, 30))
+    assert watch.tried(1) == [(("a/n2",), "succeeded")]
+    assert (watch.outcome(1), watch.outcome(2)) == (("completed", 70), ("completed", 40))
+
+
+def test_jobs_of_which_there_is_room_for_one_run_one_after_the_other() -> None:
+    watch = play(job(1, 0, 60, "gcc", cores=2), job(2, 5, 60, "gcc", cores=2))
+    assert (watch.began_s, watch.outcome(2)) == ({1: 0, 2: 60}, ("completed", 120))
+
+
+def test_a_machine_is_built_for_want_of_nodes() -> None:
+    base = Image("base", frozenset(), 0, Amounts(0, 128, 100), frozenset({"a"}))
+    making = JobSettings(making=MachineMaking(5 * S, "a"), build_ms=100 * S)
+    watch = play(
+        job(1, 0, 60, "gcc"), nodes=(SMALL,), settings=making, base=base, buildable=(("gcc", "12"),), boot_ms=5 * S
+    )
+    assert (watch.images, watch.machines) == (1, 1)
+    assert watch.outcome(1) == ("completed", 100 + 5 + 60)
+
+
+def test_a_job_that_can_run_nowhere_is_refused() -> None:
+    assert play(job(1, 0, 60, "julia")).outcome(1) == ("refused", 0)
+
+
+def test_the_own_users_of_the_site_come_first_and_the_job_goes_on_later() -> None:
+    """The lease of its attempt is suspended for them: the command takes up its work where it was."""
+    watch = play(job(1, 0, 1_000), owners=(own(500, 4, 2_000),))
+    [attempt] = watch.over[1][0].attempts
+    state, at_s = watch.outcome(1)
+    assert (state, attempt.state.value) == ("completed", "succeeded")
+    assert at_s > 3_000
+
+
+def test_a_job_whose_lease_may_only_be_ended_begins_again() -> None:
+    watch = play(job(1, 0, 1_000, lease_type=LeaseType.CANCELABLE), owners=(own(500, 4, 100),))
+    assert [state for _, state in watch.tried(1)] == ["failed", "succeeded"]
+    assert watch.outcome(1) == ("completed", 1_600)
+
+
+def test_a_job_waits_where_the_own_users_have_the_room() -> None:
+    watch = play(job(1, 100, 60), owners=(own(0, 4, 1_000),))
+    assert watch.outcome(1) == ("completed", 1_060)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_whose_node_fails_runs_elsewhere(seed: int) -> None:
+    watch = play(
+        *(job(number, number, 500, restarts=100) for number in range(1, 5)),
+        seed=seed,
+        failures_per_s=1 / 1_000,
+        repair_ms=100 * S,
+    )
+    assert {record.state for record, _ in watch.over.values()} == {JobState.COMPLETED}
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 100),
+        st.integers(1, 100),
+        st.sampled_from([(), ("gcc",), ("julia",)]),
+        st.integers(1, 3),
+        st.sampled_from([LeaseType.SUSPENDABLE, LeaseType.CANCELABLE]),
+    ),
+    max_size=8,
+)
+OWNERS = st.lists(st.builds(own, st.integers(0, 200), st.integers(1, 4), st.integers(1, 100)), max_size=6)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(drawn=JOBS, owners=OWNERS, fails=st.sampled_from([0.0, 0.002]), seed=st.integers(0, 3))
+def test_every_job_comes_to_an_end_and_every_promise_is_kept(
+    drawn: list[Any], owners: list[WorkloadJob], fails: float, seed: int
+) -> None:
+    jobs = [
+        job(number, at_s, runs_s, *needed, cores=cores, lease_type=kind)
+        for number, (at_s, runs_s, needed, cores, kind) in enumerate(sorted(drawn, key=lambda one: one[0]), 1)
+    ]
+    in_order = sorted(owners, key=lambda one: one.submit_ms)
+    watch = play(*jobs, owners=tuple(in_order), failures_per_s=fails, repair_ms=50 * S, seed=seed)
+    assert set(watch.over) == {one.request.id for one in jobs}
