@@ -2,16 +2,10 @@
 
 import pytest
 
-from leasehold.analysis.facts import PARTIES, held_over_time
+from leasehold.analysis.facts import PARTIES
 from leasehold.analysis.measures import summary_of
 from leasehold.analysis.passes import mean_held
 from leasehold.analysis.run import Run
-
-
-def test_what_ends_at_an_instant_is_free_for_what_starts_at_it(small: Run) -> None:
-    held = held_over_time(small.segments.filter(site="a"), ["site"])
-    assert held["held_vms"].max() == 4
-    assert dict(held.select("time_ms", "held_vms").iter_rows())[60_000] == 4
 
 
 @pytest.mark.parametrize("bins", [1, 8, 240, 480])

@@ -1,5 +1,6 @@
 """Correct runs have no violation, and every rule notices the one thing that it is there for."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from tests.analysis.builders import Row, Tables
 from tests.analysis.toy_world import ToyWorld
 
 from leasehold.analysis.run import Run
-from leasehold.analysis.validation import RULES, validate
+from leasehold.analysis.validation import RULES, Violation, evidence, preemption, validate
 
 Corruption = Callable[[Tables], object]
 
@@ -333,6 +334,25 @@ def test_a_corruption_fires_exactly_its_rule(
     rule: str, corrupt: Corruption, corrupted: Callable[[Corruption], Run]
 ) -> None:
     assert {violation.rule for violation in validate(corrupted(corrupt))} == {rule}
+
+
+def in_parts(run: Run, rows: int) -> list[Violation]:
+    """Validate a run that is cut into parts of so many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (evidence, preemption):
+            patch.setattr(module, "ROWS_PER_PART", rows)
+        patch.setattr("leasehold.analysis.run._ROWS_PER_SAMPLE", 1)
+        return validate(run)
+
+
+@pytest.mark.parametrize(
+    "corrupt", [corrupt for _, corrupt in CORRUPTIONS], ids=[c.__name__[1:] for _, c in CORRUPTIONS]
+)
+def test_in_how_many_parts_a_run_is_looked_at_makes_no_difference(
+    corrupt: Corruption, corrupted: Callable[[Corruption], Run]
+) -> None:
+    run = corrupted(corrupt)
+    assert Counter(in_parts(run, 1)) == Counter(in_parts(run, 3)) == Counter(validate(run))
 
 
 def test_victims_of_protected_types_are_noticed(corrupted: Callable[[Corruption], Run]) -> None:

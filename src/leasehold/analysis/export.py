@@ -10,15 +10,13 @@ between two of them in memory, so that memory does not grow with the run.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
 from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.run import Run, streamed
+from leasehold.analysis.run import Run, Window, streamed, within
 
 Interval = tuple[int, int]
 """First and last processor of an unbroken row of them, both included."""
@@ -110,24 +108,6 @@ def interval_set(intervals: list[Interval]) -> str:
 
 
 _ROWS_PER_WINDOW = 10_000
-_ROWS_PER_SAMPLE = 100
-
-
-def _windows(run: Run, table: str, column: str) -> Iterator[tuple[int | None, int | None]]:
-    """Cut a table into spans of a column, in order, each of about as many rows; None where a span is open."""
-    taken = [
-        part[column].sort().gather_every(_ROWS_PER_SAMPLE, _ROWS_PER_SAMPLE - 1) for part in run.slices(table, [column])
-    ]
-    step = _ROWS_PER_WINDOW // _ROWS_PER_SAMPLE
-    edges = pl.concat(taken).sort().gather_every(step, step - 1).unique().sort().to_list() if taken else []
-    yield from pairwise([None, *edges, None])
-
-
-def _within(table: pl.LazyFrame, column: str, window: tuple[int | None, int | None]) -> pl.LazyFrame:
-    low, high = window
-    if low is not None:
-        table = table.filter(pl.col(column) >= low)
-    return table if high is None else table.filter(pl.col(column) < high)
 
 
 _UNKNOWN = -1
@@ -143,8 +123,8 @@ def write_swf(run: Run, path: Path) -> Path:
     fields = [_job_number(run), *_fields(partitions, users)]
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"; {line}\n" for line in _header(run, partitions, len(users)))
-        for window in _windows(run, "leases", "submit_ms"):
-            rows = _within(run.scan("leases"), "submit_ms", window).sort("submit_ms", "lease_id").select(fields)
+        for window in run.windows("leases", "submit_ms", _ROWS_PER_WINDOW):
+            rows = within(run.scan("leases"), "submit_ms", window).sort("submit_ms", "lease_id").select(fields)
             file.write(rows.collect().write_csv(separator=" ", include_header=False))
     return path
 
@@ -242,8 +222,8 @@ def write_batsim_jobs(run: Run, path: Path) -> Path:
     held = _Held(run.sites)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_described(run, pl.DataFrame(schema=_ROW)).select(_columns()).write_csv())
-        for window in _windows(run, "segments", "start_ms"):
-            held.begin(_within(run.scan("segments"), "start_ms", window))
+        for window in run.windows("segments", "start_ms", _ROWS_PER_WINDOW):
+            held.begin(within(run.scan("segments"), "start_ms", window))
             ended = pl.DataFrame(held.ended_before(window[1]), _ROW, orient="row")
             rows = _described(run, pl.concat([ended, _never_held(run, window)])).sort("finish_ms", "lease_id", "part")
             held.forget(rows.filter(pl.col("end_ms") == pl.col("finish_ms"))["lease_id"])
@@ -307,10 +287,10 @@ class _Held:
                 self._parts.pop(lease_id, None)
 
 
-def _never_held(run: Run, window: tuple[int | None, int | None]) -> pl.DataFrame:
+def _never_held(run: Run, window: Window) -> pl.DataFrame:
     """Return the leases that were refused or cancelled in that time and never held anything."""
     refused = pl.col("state").is_in(["refused", "cancelled"])
-    found = _within(run.scan("leases").filter(refused), "end_ms", window).select("lease_id", finish_ms="end_ms")
+    found = within(run.scan("leases").filter(refused), "end_ms", window).select("lease_id", finish_ms="end_ms")
     leases = found.collect()
     if not leases.is_empty():
         held = run.scan("segments").filter(_is_one_of(leases["lease_id"])).select("lease_id").collect()

@@ -4,8 +4,6 @@ A *party* holds VMs: ``local``, or the lease type of a guest. Durations of a req
 reference speed; ``service_ms`` is the same on the machines of the lease's last cluster.
 """
 
-from collections.abc import Sequence
-
 import polars as pl
 
 PARTIES = ("local", "cancelable", "suspendable", "migratable", "non-preemptable")
@@ -95,22 +93,4 @@ def segment_facts(segments: pl.DataFrame) -> pl.DataFrame:
         useful_vm_ms=pl.when(is_useful).then(held_vm_ms).otherwise(0),
         is_preempted=is_preempted,
         overhead_vm_ms=pl.when(is_preempted).then(pl.col("overhead_vm_ms") / pl.col("preemptions")).otherwise(0.0),
-    )
-
-
-def held_over_time(segments: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return ``time_ms`` and ``held_vms`` from that instant on, for each group of ``by``.
-
-    All that begins and ends at one instant counts together: room given up at an instant is free for
-    leases that start at it.
-    """
-    began = segments.select(*by, "vms", time_ms="start_ms")
-    ended = segments.select(*by, vms=-pl.col("vms"), time_ms="end_ms")
-    return (
-        pl.concat([began, ended])
-        .group_by(*by, "time_ms")
-        .agg(pl.col("vms").sum())
-        .sort(*by, "time_ms")
-        .with_columns(held_vms=pl.col("vms").cum_sum().over(by))
-        .drop("vms")
     )

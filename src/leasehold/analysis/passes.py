@@ -32,6 +32,7 @@ STRETCHES = 480
 """Into how many stretches the time of a run is cut; charts show as many, or a divisor."""
 
 _MOST_ROWS = 30_000
+_MOST_PARTS = 100
 
 Expressions = Mapping[str, pl.Expr]
 
@@ -61,7 +62,7 @@ class Cells:
         """Add rows."""
         self._parts.append(part)
         self._rows += part.height
-        if self._rows > self._most_rows:
+        if self._rows > self._most_rows or len(self._parts) > _MOST_PARTS:
             self._parts = [added_up(pl.concat(self._parts), self._by, self._largest)]
             self._rows = self._parts[0].height
             self._most_rows = max(_MOST_ROWS, 2 * self._rows)

@@ -7,6 +7,7 @@ A table is read whole (`Run.leases` and its like, for notebooks and checks), laz
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,11 @@ from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERS
 
 SLICE_ROWS = 20_000
 """As many rows are read at a time: a part of a row group, of which the simulation writes whole multiples."""
+
+_ROWS_PER_SAMPLE = 100
+
+Window = tuple[int | None, int | None]
+"""A span of numbers, the first included and the end not; open where there is None."""
 
 _TYPES: dict[str, type[pl.DataType]] = {"i64": pl.Int64, "str": pl.String, "bool": pl.Boolean}
 
@@ -130,8 +136,29 @@ class Run:
         for start in range(0, self.height(table), SLICE_ROWS):
             yield chosen.slice(start, SLICE_ROWS).collect()
 
+    def windows(self, table: str, column: str, rows: int) -> Iterator[Window]:
+        """Cut a table into spans of a column of numbers, in order, each of about so many rows."""
+        samples = [
+            part[column].drop_nulls().sort().gather_every(_ROWS_PER_SAMPLE, _ROWS_PER_SAMPLE - 1)
+            for part in self.slices(table, [column])
+        ]
+        step = rows // _ROWS_PER_SAMPLE
+        edges = pl.concat(samples).sort().gather_every(step, step - 1).unique().sort().to_list() if samples else []
+        yield from pairwise([None, *edges, None])
+
     def _read(self, table: str) -> pl.DataFrame:
         return self.scan(table).collect()
+
+
+def within(table: pl.LazyFrame, column: str, window: Window) -> pl.LazyFrame:
+    """Return the rows of a table in a span of a column; those without a value are before all others."""
+    first, end = window
+    value = pl.col(column)
+    if first is not None:
+        table = table.filter(value >= first)
+    if end is not None:
+        table = table.filter(value < end if first is not None else (value < end) | value.is_null())
+    return table
 
 
 def streamed(query: pl.LazyFrame) -> pl.DataFrame:

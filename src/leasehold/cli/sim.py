@@ -246,6 +246,7 @@ def compare(
 @app.command()
 def validate(run: RunFolder, json: Json = False) -> None:
     """Validate a run folder independently of the scheduler; exits with 1 if it is inconsistent."""
+    options.keep_tables_lean()
     from dataclasses import asdict
 
     from leasehold.analysis.run import load
@@ -261,7 +262,7 @@ def validate(run: RunFolder, json: Json = False) -> None:
         for violation in violations:
             answer(f"{violation.rule}: {violation.sentence}")
         many = f"{len(violations):,} violations" if violations else "no violation"
-        answer(f"{many} of {len(RULES)} rules in {opened.leases.height:,} leases")
+        answer(f"{many} of {len(RULES)} rules in {opened.height('leases'):,} leases")
     if violations:
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -304,6 +305,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Export a run as an SWF log and as Batsim's jobs.csv."""
+    options.keep_tables_lean()
     from leasehold.analysis.run import load
     from leasehold.cli.running import FORMATS, write_formats
 

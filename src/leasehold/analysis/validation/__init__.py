@@ -5,11 +5,12 @@ a `Violation`. What is written by other programs to the same schema can be check
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from leasehold.analysis.run import Run
 from leasehold.analysis.validation.accounting import ACCOUNTING, LIFE, TYPES
 from leasehold.analysis.validation.coallocations import COALLOCATIONS
-from leasehold.analysis.validation.evidence import Evidence, ValidationRule
+from leasehold.analysis.validation.evidence import Evidence, ValidationRule, parts_of
 from leasehold.analysis.validation.preemption import CAPACITY, PREEMPTION, PROMISES
 
 RULES: tuple[ValidationRule, ...] = (
@@ -39,8 +40,13 @@ def validate(run: Run) -> list[Violation]:
 
     An interrupted run is held to the same rules: its leases are open, and none is lost.
     """
-    evidence = Evidence(run)
-    return [Violation(rule.name, *row) for rule in RULES for row in rule.check(evidence).iter_rows()]
+    whole, found = Evidence(run), {rule.name: list[tuple[Any, ...]]() for rule in RULES}
+    for needs in dict.fromkeys(rule.needs for rule in RULES):
+        for part in parts_of(whole, needs):
+            for rule in RULES:
+                if rule.needs == needs:
+                    found[rule.name] += rule.check(part).rows()
+    return [Violation(name, *row) for name, rows in found.items() for row in rows]
 
 
 __all__ = ["RULES", "ValidationRule", "Violation", "validate"]

@@ -6,7 +6,8 @@ from typing import Any
 import polars as pl
 
 from leasehold.analysis.facts import LOST_REASONS
-from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
+from leasehold.analysis.run import streamed
+from leasehold.analysis.validation.evidence import WHOLE, Evidence, ValidationRule, findings
 from leasehold.model.tables import MAY_BE_NULL, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
 
 
@@ -19,7 +20,7 @@ def lease_twice(evidence: Evidence) -> pl.DataFrame:
 def job_unaccounted(evidence: Evidence) -> pl.DataFrame:
     """Find the counts of the manifest that the leases do not bear out."""
     jobs: Mapping[str, Any] = evidence.run.manifest.get("jobs", {})
-    rows = dict(evidence.run.leases.group_by("origin").len().iter_rows())
+    rows = dict(streamed(evidence.run.scan("leases").group_by("origin").len()).iter_rows())
     wrong = [
         f"the manifest counts {jobs.get(key, 0)} {key} jobs, the run accounts for {found}"
         for key, found in (
@@ -35,7 +36,7 @@ def job_unaccounted(evidence: Evidence) -> pl.DataFrame:
 def state_miscounted(evidence: Evidence) -> pl.DataFrame:
     """Find the states that the manifest counts otherwise than the leases."""
     stated: Mapping[str, int] = evidence.run.manifest.get("jobs", {}).get("by_state", {})
-    found = dict(evidence.run.leases.group_by("state").len().iter_rows())
+    found = dict(streamed(evidence.run.scan("leases").group_by("state").len()).iter_rows())
     wrong = [
         f"the manifest counts {stated.get(state, 0)} leases as {state}, the leases say {found.get(state, 0)}"
         for state in sorted(stated.keys() | found.keys())
@@ -49,7 +50,7 @@ def value_missing(evidence: Evidence) -> pl.DataFrame:
     wrong = [
         f"{table}.{column} is empty in {count} rows"
         for table in TABLES
-        for column, count in _frame(evidence, table).null_count().to_dicts()[0].items()
+        for column, count in streamed(evidence.run.scan(table).null_count()).to_dicts()[0].items()
         if count and column not in MAY_BE_NULL[table]
     ]
     return _sentences(wrong)
@@ -59,10 +60,10 @@ def unknown_reference(evidence: Evidence) -> pl.DataFrame:
     """Find segments and decisions of leases or sites that do not exist."""
     named = pl.concat(
         [
-            evidence.run.segments.select("lease_id", "site", time_ms="start_ms"),
-            evidence.run.decisions.select("lease_id", "site", "time_ms"),
+            evidence.run.scan("segments").select("lease_id", "site", time_ms="start_ms"),
+            evidence.run.scan("decisions").select("lease_id", "site", "time_ms"),
         ]
-    )
+    ).collect()
     known = (
         pl.col("lease_id").is_in(evidence.leases["lease_id"].implode()),
         pl.col("site").is_null() | pl.col("site").is_in(evidence.run.sites["site"].implode()),
@@ -95,11 +96,6 @@ def counter_wrong(evidence: Evidence) -> pl.DataFrame:
     return findings(joined.filter(~same), sentence, time_ms="first_start_ms")
 
 
-def _frame(evidence: Evidence, table: str) -> pl.DataFrame:
-    frame: pl.DataFrame = getattr(evidence.run, table)
-    return frame
-
-
 def _sentences(wrong: list[str]) -> pl.DataFrame:
     frame = pl.DataFrame({"sentence": wrong}, schema={"sentence": pl.String})
     return findings(frame, pl.col("sentence"), lease_id=None)
@@ -111,9 +107,12 @@ ACCOUNTING = (
         "job-unaccounted",
         "Every job that came is a lease; skipped lines of a log are not jobs.",
         job_unaccounted,
+        WHOLE,
     ),
-    ValidationRule("state-miscounted", "The manifest counts the states as the leases have them.", state_miscounted),
-    ValidationRule("value-missing", "No value is missing where the schema wants one.", value_missing),
+    ValidationRule(
+        "state-miscounted", "The manifest counts the states as the leases have them.", state_miscounted, WHOLE
+    ),
+    ValidationRule("value-missing", "No value is missing where the schema wants one.", value_missing, WHOLE),
     ValidationRule("unknown-reference", "Segments and decisions are of known leases and sites.", unknown_reference),
     ValidationRule("counter-wrong", "A lease's counters agree with its segments.", counter_wrong),
 )

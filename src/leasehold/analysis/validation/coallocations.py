@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
+from leasehold.analysis.validation.evidence import COALLOCATION, Evidence, ValidationRule, findings
 
 _FINAL = ("completed", "failed", "refused", "cancelled")
 _SPAN_MS = pl.col("end_ms") - pl.col("start_ms")
@@ -45,7 +45,7 @@ def coallocation_apart(evidence: Evidence) -> pl.DataFrame:
     at_once = (pl.col("first_ms") == started_ms) & (pl.col("last_ms") == started_ms)
     is_fine = pl.when(started_ms.is_null()).then(ran == 0).otherwise((whole & at_once).fill_null(value=False))
     # Of one that started at the very last instant no work is seen any more.
-    wrong = joined.filter(~(is_fine | (started_ms >= evidence.run.end_ms).fill_null(value=False)))
+    wrong = joined.filter(~(is_fine | (started_ms >= evidence.whole.run.end_ms).fill_null(value=False)))
     sentence = pl.format(
         "co-allocation {} of {} components started {}: {} of them began their work, from {} to {} ms",
         "coallocation_id",
@@ -135,19 +135,25 @@ COALLOCATIONS = (
         "coallocation-incomplete",
         "Every co-allocation has a row and a lease for each component.",
         coallocation_incomplete,
+        COALLOCATION,
     ),
     ValidationRule(
         "coallocation-apart",
         "All components of a co-allocation begin their work at the same instant, or none does.",
         coallocation_apart,
+        COALLOCATION,
     ),
     ValidationRule(
         "coallocation-end-wrong",
         "A co-allocation ends as and when the last of its leases does.",
         coallocation_end_wrong,
+        COALLOCATION,
     ),
     ValidationRule(
-        "idle-miscounted", "The idle time of a co-allocation is that of its claim segments.", idle_miscounted
+        "idle-miscounted",
+        "The idle time of a co-allocation is that of its claim segments.",
+        idle_miscounted,
+        COALLOCATION,
     ),
     ValidationRule(
         "claim-misplaced",

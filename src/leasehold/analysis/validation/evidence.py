@@ -1,19 +1,35 @@
-"""What a rule looks at: the tables of a run, joined once so that each rule is one filter."""
+"""What a rule looks at: the tables of a run, joined once so that each rule is one filter.
 
-from collections.abc import Callable
+A run is looked at in parts, so that memory does not grow with it. Which rows are needed together depends on the rule:
+those of a lease, of a preemption with everything that took part in it, of a co-allocation, or sums over all tables.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import polars as pl
 
-from leasehold.analysis.run import Run
+from leasehold.analysis.run import Run, Window, streamed, within
+
+LEASE, WITH_BENEFICIARIES, COALLOCATION, WHOLE = range(4)
+"""What a rule needs together: all of a lease, of the leases of a preemption, of those of a co-allocation, or sums."""
+
+IS_HARD = (pl.col("origin") != "local") & (pl.col("lease_type") == "non-preemptable")
+"""Guests that local jobs may have to wait for."""
+
+ROWS_PER_PART = 40_000
 
 
 class Evidence:
-    """A run prepared for checking; knows only the run folder, not the program that wrote it."""
+    """A run, or a part of one, prepared for checking; knows only the run folder, not the program that wrote it.
 
-    def __init__(self, run: Run) -> None:
+    ``run`` has the rows of the part; sites and manifest are those of the ``whole``.
+    """
+
+    def __init__(self, run: Run, whole: "Evidence | None" = None) -> None:
         self.run = run
+        self.whole = self if whole is None else whole
 
     @cached_property
     def leases(self) -> pl.DataFrame:
@@ -76,6 +92,15 @@ class Evidence:
         return self.leases.join(done, on="lease_id", how="inner")
 
     @cached_property
+    def may_delay_locals(self) -> bool:
+        """Whether a run has guests that local jobs may wait for, or machines that come late: how late, guests teach."""
+        guests = self.run.scan("leases").filter(IS_HARD).select("lease_id")
+        segments = self.run.scan("segments")
+        held_by_guests = segments.filter(pl.col("kind") != "start").join(guests, on="lease_id", how="semi")
+        awaited = segments.filter(pl.col("kind") == "start")
+        return any(streamed(rows.select(pl.len())).item() for rows in (awaited, held_by_guests))
+
+    @cached_property
     def preemptions(self) -> pl.DataFrame:
         """One row for each victim of each preemption decision."""
         return self.run.decisions.filter(pl.col("outcome") == "preempt")
@@ -106,9 +131,76 @@ def _column(name: str | None, kind: type[pl.DataType]) -> pl.Expr:
 class ValidationRule:
     """One thing that must be true of every run.
 
-    ``meaning`` states it; ``check`` returns the findings that contradict it (`findings`).
+    ``meaning`` states it; ``check`` returns the findings that contradict it (`findings`), in a part of the run that has
+    together what ``needs`` says.
     """
 
     name: str
     meaning: str
     check: Callable[[Evidence], pl.DataFrame]
+    needs: int = LEASE
+
+
+class _PartOfRun(Run):
+    """Some of the rows of a run."""
+
+    def __init__(self, whole: Run, chosen: Mapping[str, Callable[[pl.LazyFrame], pl.LazyFrame]]) -> None:
+        super().__init__(whole.path, whole.manifest)
+        self._chosen = chosen
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return the rows of a table that are in this part."""
+        rows = super().scan(table)
+        return self._chosen[table](rows) if table in self._chosen else rows
+
+
+def parts_of(whole: Evidence, needs: int) -> Iterator[Evidence]:
+    """Cut a run into parts that each have together what a rule needs."""
+    run = whole.run
+    if needs == WHOLE or max(run.height("leases"), run.height("segments")) <= ROWS_PER_PART:
+        yield whole
+        return
+    choose, table, column = {
+        LEASE: (_of_leases, "leases", "lease_id"),
+        WITH_BENEFICIARIES: (_of_preemptions, "decisions", "victim_set"),
+        COALLOCATION: (_of_coallocations, "coallocations", "coallocation_id"),
+    }[needs]
+    for window in run.windows(table, column, ROWS_PER_PART):
+        yield Evidence(_PartOfRun(run, choose(run, window)), whole)
+
+
+Choice = dict[str, Callable[[pl.LazyFrame], pl.LazyFrame]]
+"""By table: the rows of it that are in a part."""
+
+
+def _of_leases(_: Run, window: Window) -> Choice:
+    of_leases = partial(within, column="lease_id", window=window)
+    return dict.fromkeys(("leases", "segments", "decisions", "baseline"), of_leases)
+
+
+def _of_preemptions(run: Run, window: Window) -> Choice:
+    def chosen(decisions: pl.LazyFrame) -> pl.LazyFrame:
+        return within(decisions.filter(pl.col("outcome") == "preempt"), "victim_set", window)
+
+    took_part = chosen(run.scan("decisions")).select("lease_id", "beneficiary").collect()
+    leases = partial(_with_leases, lease_ids=pl.concat([took_part["lease_id"], took_part["beneficiary"]]).unique())
+    return {"decisions": chosen, "leases": leases, "segments": leases}
+
+
+def _of_coallocations(run: Run, window: Window) -> Choice:
+    chosen = partial(within, column="coallocation_id", window=window)
+
+    def components(leases: pl.LazyFrame) -> pl.LazyFrame:
+        return chosen(leases.filter(pl.col("coallocation_id").is_not_null()))
+
+    lease_ids = components(run.scan("leases")).select("lease_id").collect()["lease_id"]
+    return {
+        "coallocations": chosen,
+        "leases": components,
+        "segments": partial(_with_leases, lease_ids=lease_ids),
+        "decisions": lambda decisions: decisions.head(0),
+    }
+
+
+def _with_leases(rows: pl.LazyFrame, lease_ids: pl.Series) -> pl.LazyFrame:
+    return rows.filter(pl.col("lease_id").is_in(lease_ids.implode()))

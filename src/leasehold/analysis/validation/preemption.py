@@ -2,38 +2,65 @@
 
 import polars as pl
 
-from leasehold.analysis.facts import held_over_time
-from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
+from leasehold.analysis.run import within
+from leasehold.analysis.validation.evidence import (
+    IS_HARD,
+    ROWS_PER_PART,
+    WHOLE,
+    WITH_BENEFICIARIES,
+    Evidence,
+    ValidationRule,
+    findings,
+)
 
 
 def slots_exceeded(evidence: Evidence) -> pl.DataFrame:
     """Find the instants at which a site holds more VMs than it has slots."""
-    over = _held(evidence, evidence.run.segments).filter(pl.col("held_vms") > pl.col("slots"))
+    over = _held(evidence, evidence.run.scan("segments"), pl.col("held_vms") > pl.col("slots"))
     sentence = pl.format("{} VMs are held at {}, which has {} slots", "held_vms", "site", "slots")
     return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
 
 
 def share_exceeded(evidence: Evidence) -> pl.DataFrame:
     """Find the instants at which Non-preemptable guests hold more than a site's share for them."""
-    is_guest = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
     cap = pl.col("non_preemptable_share_vms")
-    over = _held(evidence, evidence.segments.filter(is_guest)).filter(pl.col("held_vms") > cap)
+    guests = evidence.run.scan("leases").filter(IS_HARD).select("lease_id")
+    segments = evidence.run.scan("segments").filter(pl.col("kind") != "start").join(guests, on="lease_id", how="semi")
+    if evidence.run.sites["non_preemptable_share_vms"].null_count() == evidence.run.sites.height:
+        segments = segments.head(0)
+    over = _held(evidence, segments, pl.col("held_vms") > cap)
     sentence = pl.format(
         "Non-preemptable guests hold {} VMs at {}, whose share for them is {}", "held_vms", "site", cap
     )
     return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
 
 
-def _held(evidence: Evidence, segments: pl.DataFrame) -> pl.DataFrame:
-    return held_over_time(segments, ["site"]).join(evidence.run.sites, on="site", how="inner")
+def _held(evidence: Evidence, segments: pl.LazyFrame, too_many: pl.Expr) -> pl.DataFrame:
+    """Return when sites hold too many VMs; what is held is carried from one window of time to the next."""
+    run, found = evidence.run, []
+    before = pl.DataFrame(schema={"site": pl.String, "vms": pl.Int64})
+    for window in run.windows("segments", "start_ms", ROWS_PER_PART):
+        changes = [
+            before.lazy().select("site", "vms", time_ms=pl.lit(window[0], pl.Int64)),
+            within(segments, "start_ms", window).select("site", "vms", time_ms="start_ms"),
+            within(segments, "end_ms", window).select("site", vms=-pl.col("vms"), time_ms="end_ms"),
+        ]
+        at_once = pl.concat(changes).group_by("site", "time_ms").agg(pl.col("vms").sum()).sort("site", "time_ms")
+        held = at_once.with_columns(held_vms=pl.col("vms").cum_sum().over("site")).collect()
+        before = held.group_by("site").agg(vms=pl.col("held_vms").last())
+        found.append(held.join(run.sites, on="site", how="inner").filter(too_many))
+    return pl.concat(found)
 
 
 CAPACITY = (
-    ValidationRule("slots-exceeded", "At no instant does a site hold more VMs than it has slots.", slots_exceeded),
+    ValidationRule(
+        "slots-exceeded", "At no instant does a site hold more VMs than it has slots.", slots_exceeded, WHOLE
+    ),
     ValidationRule(
         "share-exceeded",
         "At no instant do Non-preemptable guests hold more VMs than a site's share for them.",
         share_exceeded,
+        WHOLE,
     ),
 )
 
@@ -135,6 +162,7 @@ PREEMPTION = (
         "beneficiary-absent",
         "A lease gives way only to a local job, which starts at that instant at that site.",
         beneficiary_absent,
+        WITH_BENEFICIARIES,
     ),
     ValidationRule(
         "preemption-unmatched",
@@ -143,10 +171,17 @@ PREEMPTION = (
     ),
     ValidationRule("victim-protected", "Local jobs and Non-preemptable guests are never preempted.", victim_protected),
     ValidationRule(
-        "too-little-freed", "The victims of a set free at least the VMs that were needed.", too_little_freed
+        "too-little-freed",
+        "The victims of a set free at least the VMs that were needed.",
+        too_little_freed,
+        WITH_BENEFICIARIES,
     ),
-    ValidationRule("victim-superfluous", "No victim of a set could have been spared.", victim_superfluous),
-    ValidationRule("set-miscounted", "A victim set's stated size is that of its rows.", set_miscounted),
+    ValidationRule(
+        "victim-superfluous", "No victim of a set could have been spared.", victim_superfluous, WITH_BENEFICIARIES
+    ),
+    ValidationRule(
+        "set-miscounted", "A victim set's stated size is that of its rows.", set_miscounted, WITH_BENEFICIARIES
+    ),
 )
 
 
@@ -178,12 +213,8 @@ def promise_broken(evidence: Evidence) -> pl.DataFrame:
 
 def home_noticed(evidence: Evidence) -> pl.DataFrame:
     """Find local jobs that start otherwise than without guests, in a run without Non-preemptable ones."""
-    is_hard = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
-    takes_time = pl.col("kind") == "start"  # how long, is learnt from guests too
-    if evidence.segments.filter(is_hard).height or evidence.run.segments.filter(takes_time).height:
-        return findings(evidence.leases.clear(), pl.lit(""))
     alone = evidence.run.baseline.rename({"start_ms": "alone_ms"})
-    if alone.is_empty():
+    if alone.is_empty() or evidence.whole.may_delay_locals:
         return findings(evidence.leases.clear(), pl.lit(""))
     locals_ = evidence.leases.filter("is_local").join(alone, on="lease_id", how="left")
     wrong = locals_.filter(~pl.col("first_start_ms").eq_missing(pl.col("alone_ms")))
