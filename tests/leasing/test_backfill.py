@@ -1,11 +1,15 @@
 """One backfiller, four disciplines: each against an independent scheduler, on thousands of small logs."""
 
+from itertools import accumulate
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.leasing.schedulers import ByReservations, Task, classic_easy
 from tests.searching import examples
 
+from leasehold.leasing import kernel
 from leasehold.leasing.backfill import reservation_depth
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.testing.worlds import local, play, site
@@ -93,3 +97,31 @@ def test_a_discipline_with_a_typo_is_refused(name: str) -> None:
 def test_a_depth_that_makes_no_sense_is_refused(name: str) -> None:
     with pytest.raises(InvalidField, match="hybrid:N"):
         reservation_depth(name)
+
+
+def reservations_of(seed: int, long: int) -> list[list[int]]:
+    """Where the reservations of a queue are each time after room was given back; a queue is long from ``long`` on."""
+    random, plan = Random(seed), kernel.Profile(2 * SLOTS)
+    queue, held, found = kernel.ReservationQueue(plan, kernel.ALL), list[tuple[int, int]](), list[list[int]]()
+    for _ in range(random.randint(1, 6)):
+        vms, span = random.randint(1, SLOTS), random.randint(5, 60)
+        if plan.lowest(0, span) >= vms:
+            plan.take(0, span, vms)
+            held.append((vms, span))
+    for order in range(many := random.randint(5, 60)):
+        vms, span = random.randint(1, random.choice((SLOTS, SLOTS, 2 * SLOTS))), random.randint(1, 20)
+        queue.submit(queue.add_row(vms, span, random.choice((0, 0, random.randint(0, 9))), order))
+    queue.step(0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kernel, "_LONG_QUEUE", long)
+        for now, (vms, span) in zip(accumulate(random.randint(1, 5) for _ in held), held, strict=False):
+            plan.give(now, span, vms)
+            queue.step(now)
+            found.append([queue.start_of(row) for row in range(many)])
+    return found
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_long_queue_closes_up_as_a_short_one_does(seed: int) -> None:
+    assert reservations_of(seed, long=0) == reservations_of(seed, long=10**6)

@@ -49,6 +49,9 @@ cdef class Profile:
     cpdef ms earliest(self, ms from_ms, ms span_ms, ms vms) except? -1
     @cython.locals(k=Py_ssize_t, most=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms most_before(self, ms end_ms) except? -1
+    @cython.locals(i=Py_ssize_t, most=ms, times=cython.longlong[::1], free=cython.longlong[::1])
+    cpdef ms most_between(self, ms begin_ms, ms end_ms) except? -1
+    cpdef ms last_ms(self) except? -1
     @cython.locals(i=Py_ssize_t, k=Py_ssize_t, start=ms, end=ms, stop_ms=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms earlier(self, ms from_ms, ms span_ms, ms vms, ms booked_ms, ms before_ms) except? -1
 

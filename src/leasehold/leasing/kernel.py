@@ -34,6 +34,9 @@ NOT_READY, BEHIND_OTHERS, ROOM_IN_USE = 3, 4, 5
 _LEAST_ROOM = 32
 _STALE_ENTRIES = 64
 _STEPS_AT_ONCE = 64
+_LONG_QUEUE = 4_096 if cython.compiled else 400
+"""From so many reservations on `StartBounds` save more time than they take."""
+_MOST_BOUNDS = 32
 
 
 def compiled() -> bool:
@@ -347,6 +350,24 @@ class Profile:
             return most
         return max(free[: max(bisect_left(times, end_ms), 1)])
 
+    def most_between(self, begin_ms: int, end_ms: int) -> int:
+        """The most free VMs at any time in [begin_ms, end_ms)."""
+        times, free = self._times, self._free
+        i = self._find(begin_ms) if cython.compiled else bisect_right(times, begin_ms) - 1
+        if cython.compiled:
+            most = free[i]
+            i += 1
+            while i < self.steps and times[i] < end_ms:
+                if free[i] > most:
+                    most = free[i]
+                i += 1
+            return most
+        return max(free[i : max(bisect_left(times, end_ms), i + 1)])
+
+    def last_ms(self) -> int:
+        """When the last step begins, in which nothing is booked."""
+        return self._times[self.steps - 1]
+
     def earlier(self, from_ms: int, span_ms: int, vms: int, booked_ms: int, before_ms: int) -> int:
         """The first start in [``from_ms``, ``before_ms``) for a lease already booked at ``booked_ms``.
 
@@ -392,6 +413,55 @@ class Minima:
     def until(self, end_ms: int) -> int:
         """The fewest free VMs from the start until ``end_ms``."""
         return self._lowest[bisect_left(self._changes_ms, end_ms)]
+
+
+class StartBounds:
+    """From when on leases may start, by searches of one pass: each that is as wide and as long needs none before.
+
+    A bound is what a search has been for: so many VMs, for so long, and the time before which that found no start.
+    What is booked only confirms it. Where room is given back it is searched again.
+    """
+
+    __slots__ = ("_bounds", "_now_ms", "_plan")
+
+    def __init__(self, plan: Profile, now_ms: int) -> None:
+        """Begin without bounds."""
+        self._plan = plan
+        self._now_ms = now_ms
+        self._bounds: list[tuple[int, int, int]] = []
+
+    def since(self, from_ms: int, span_ms: int, vms: int, booked_ms: int) -> int:
+        """From when on to search for a lease that is booked at ``booked_ms``, whose own room counts as free."""
+        for least, shortest_ms, until_ms in self._bounds:
+            if least <= vms and shortest_ms <= span_ms:
+                latest_ms = booked_ms - shortest_ms + 1
+                bound_ms = until_ms if until_ms < latest_ms else latest_ms
+                if bound_ms > from_ms:
+                    from_ms = bound_ms
+        return from_ms
+
+    def note(self, span_ms: int, vms: int, until_ms: int) -> None:
+        """A search from now on found no start before this time."""
+        for least, shortest_ms, known_ms in self._bounds:
+            if least <= vms and shortest_ms <= span_ms and known_ms >= until_ms:
+                return
+        kept = [one for one in self._bounds if one[0] < vms or one[1] < span_ms or one[2] > until_ms]
+        self._bounds = [*kept[-_MOST_BOUNDS:], (vms, span_ms, until_ms)]
+
+    def freed(self, begin_ms: int, end_ms: int) -> int:
+        """Room was given back between these times; returns how many VMs are free there at most."""
+        most = self._plan.most_between(begin_ms, end_ms)
+        for place, (vms, span_ms, until_ms) in enumerate(self._bounds):
+            from_ms = begin_ms - span_ms + 1
+            if vms > most or until_ms <= from_ms:
+                continue
+            before_ms = end_ms if end_ms < until_ms else until_ms
+            last_ms = self._plan.last_ms()
+            from_ms = from_ms if from_ms > self._now_ms else self._now_ms
+            start_ms = self._plan.earlier(from_ms, span_ms, vms, last_ms, before_ms)
+            if start_ms < before_ms:
+                self._bounds[place] = (vms, span_ms, start_ms)
+        return most
 
 
 class RowHeap:
@@ -701,26 +771,50 @@ class ReservationQueue:
         # Moves free room behind them: rows examined earlier may use it at the next pass.
         plan.freed_until_ms = now_ms
         most = plan.most_before(until_ms)
+        bounds = StartBounds(plan, now_ms) if len(self.reserved) > _LONG_QUEUE else None
         for row in self.reserved:
             vms = sizes[row]
             booked_ms = starts[row]
             if vms > most or booked_ms <= now_ms:
                 continue
             from_ms = ready[row] if ready[row] > now_ms else now_ms
-            start_ms = plan.earlier(from_ms, spans[row], vms, booked_ms, until_ms)
+            if bounds is None:
+                start_ms = plan.earlier(from_ms, spans[row], vms, booked_ms, until_ms)
+            else:
+                start_ms = self._earlier_within(bounds, row, from_ms, until_ms, now_ms)
             if start_ms < booked_ms:
                 for profile in self.books:
                     profile.shift(booked_ms, start_ms, spans[row], vms)
                 starts[row] = start_ms
                 self.moved.append(row)
                 self._due.push(start_ms, self.order[row], row)
+                looked_until_ms = until_ms
                 if plan.freed_until_ms > until_ms:
                     until_ms = plan.freed_until_ms
-                most = plan.most_before(until_ms)
+                if bounds is None:
+                    most = plan.most_before(until_ms)
+                    continue
+                # There is no more room than this anywhere: to look at every step again would take longer.
+                end_ms = start_ms + spans[row]
+                most = max(most, bounds.freed(max(booked_ms, end_ms), booked_ms + spans[row]))
+                if until_ms > looked_until_ms:
+                    most = max(most, plan.most_between(looked_until_ms, until_ms))
         # What they freed here is looked at when room is given back next, not for ever in turn.
         plan.was_freed = False
         if self._due.size > 2 * len(self.reserved) + _STALE_ENTRIES:
             self.forget_old_times()
+
+    def _earlier_within(self, bounds: StartBounds, row: int, from_ms: int, until_ms: int, now_ms: int) -> int:
+        """`Profile.earlier`, but for what earlier searches of the pass have shown; the next ones may build on it."""
+        vms, span_ms, booked_ms = self.vms[row], self.span_ms[row], self.start_ms[row]
+        stop_ms = until_ms if until_ms < booked_ms else booked_ms
+        since_ms = bounds.since(from_ms, span_ms, vms, booked_ms)
+        start_ms = booked_ms
+        if since_ms < stop_ms:
+            start_ms = self.plan.earlier(since_ms, span_ms, vms, booked_ms, until_ms)
+        if from_ms == now_ms:
+            bounds.note(span_ms, vms, start_ms if start_ms < stop_ms else stop_ms)
+        return start_ms
 
     def replan(self, now_ms: int, all_of_them: bool) -> list[int]:  # noqa: FBT001 - compiled, it has C types
         """Plan the reservations again that overlap with over-booked time, or all; returns the rows that start later.
