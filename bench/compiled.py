@@ -72,7 +72,7 @@ def differing(one: Path, other: Path) -> tuple[str, ...]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    if not (one.is_file() and other.is_file()):
+    if not (one.exists() and other.exists()):
         return False
     return pl.read_parquet(one).equals(pl.read_parquet(other), null_equal=True)
 

@@ -24,7 +24,7 @@ class TestValidate:
     def test_a_run_that_was_tampered_with_gives_one(self, cli: Cli) -> None:
         cli("sim", "run", "small.swf", "--out", "run", *FAST)
         leases = pl.read_parquet("run/leases.parquet")
-        leases.with_columns(state=pl.lit("refused")).write_parquet("run/leases.parquet")
+        leases.with_columns(state=pl.lit("refused")).write_parquet("run/leases.parquet/00000.parquet")
         said = cli("sim", "validate", "run")
         assert said.code == 1
         assert "violations of" in said.out.splitlines()[-1]
@@ -32,7 +32,7 @@ class TestValidate:
     def test_json_lists_the_violations(self, cli: Cli) -> None:
         cli("sim", "run", "small.swf", "--out", "run", *FAST)
         segments = pl.read_parquet("run/segments.parquet")
-        segments.with_columns(vms=pl.lit(9, pl.Int64)).write_parquet("run/segments.parquet")
+        segments.with_columns(vms=pl.lit(9, pl.Int64)).write_parquet("run/segments.parquet/00000.parquet")
         said = cli("sim", "validate", "run", "--json")
         answer = json.loads(said.out)
         assert (said.code, answer["schema_version"], answer["run"]) == (1, 1, "run")

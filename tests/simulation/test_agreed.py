@@ -1,6 +1,7 @@
 """Guests under agreements: nobody has more than was agreed, and the books say what the machines did."""
 
 from collections.abc import Callable
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,9 @@ def test_the_report_counts_whom_agreements_held_back(run: Run) -> None:
 
 
 def test_a_folder_of_before_there_were_agreements_is_read(run: Run, tmp_path: Path) -> None:
-    for file in run.path.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(run.path, tmp_path, dirs_exist_ok=True)
     old = run.decisions.select(pl.all().exclude("agreement", "provider", "account", "resource", "used"))
-    old.write_parquet(tmp_path / "decisions.parquet")
+    old.write_parquet(tmp_path / "decisions.parquet" / "00000.parquet")
     assert load(tmp_path).decisions["used"].is_null().all()
     assert held_by_agreements(load(tmp_path)) == 0
 

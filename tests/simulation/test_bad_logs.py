@@ -23,7 +23,7 @@ MANY: list[LogLine] = [(10 * n, 9, 1 + n % 4, 20) for n in range(500)]
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tables be written in many parts, so that much is on disk when things go wrong."""
-    monkeypatch.setattr(tables, "ROWS_PER_PAGE", 50)
+    monkeypatch.setattr(tables, "ROWS_PER_BLOCK", 50)
 
 
 def refused(scenario: Scenario, out: Path) -> str:

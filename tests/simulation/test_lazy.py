@@ -5,7 +5,6 @@ from itertools import count, islice
 from pathlib import Path
 from random import Random
 
-import polars as pl
 import pytest
 from tests.simulation.worlds import HOUR_MS, busy, replaying, write_log
 
@@ -87,18 +86,16 @@ def test_also_where_a_long_queue_closes_up_again_and_again() -> None:
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_PAGE", 100)
-    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_GROUP", 200)
+    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_BLOCK", 100)
+    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_FILE", 200)
     recorder, sites = Recorder(tmp_path), gateway()
     sizes = set[int]()
     for _ in islice(SimulatedWorld(sites, Counted(), recorder).run(), 2_000):
         for table in (recorder.leases, recorder.segments, recorder.decisions):
             assert len(table._cells) < 100 * len(table._columns)
-        sizes.add((tmp_path / "leases.parquet.part").stat().st_size)
+        sizes.add(len([*(tmp_path / "leases.parquet.part").iterdir()]))
     assert len(sizes) >= 3
     assert not (tmp_path / "leases.parquet").exists()
-    with pytest.raises(pl.exceptions.PolarsError):
-        pl.read_parquet(tmp_path / "leases.parquet.part")
 
 
 def test_a_scenario_takes_no_job_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def by_rows(folder: Path) -> pl.DataFrame:
 
 
 def test_blocks_and_rows_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_PAGE", 2)
+    monkeypatch.setattr("leasehold.simulation.table_writer.ROWS_PER_BLOCK", 2)
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     table = TableWriter(mixed, "segments")

@@ -168,7 +168,7 @@ def test_nor_where_nobody_wants_one(tmp_path: Path) -> None:
 def test_in_how_many_parts_a_table_was_written_makes_no_difference(
     run: RunResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_writing, "ROWS_PER_PAGE", 7)
+    monkeypatch.setattr(table_writing, "ROWS_PER_BLOCK", 7)
     again = run_scenario(busy(), tmp_path / "again")
     for name, table in tables(run).items():
         assert table.equals(tables(again)[name])

@@ -40,8 +40,8 @@ def read(folder: Path, name: str) -> pl.DataFrame:
 def test_rows(rows: list[tuple[object, ...]], page: int, group: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("rows")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_writer, "ROWS_PER_PAGE", page)
-        patch.setattr(table_writer, "ROWS_PER_GROUP", group)
+        patch.setattr(table_writer, "ROWS_PER_BLOCK", page)
+        patch.setattr(table_writer, "ROWS_PER_FILE", group)
         table = TableWriter(folder, "decisions")
         for row in rows:
             table.add(row)

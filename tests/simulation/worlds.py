@@ -77,4 +77,4 @@ def tables(run: RunResult | Path) -> Mapping[str, pl.DataFrame]:
     """Every table of a run folder that is there."""
     folder = run if isinstance(run, Path) else run.path
     files = {name: folder / f"{name}.parquet" for name in TABLES}
-    return {name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}
+    return {name: pl.read_parquet(file) for name, file in files.items() if file.exists()}

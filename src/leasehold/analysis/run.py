@@ -118,10 +118,10 @@ class Run:
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table to be queried without reading all of it; one that is not there has no rows."""
-        file, schema = _table_file(self.path, table), polars_schema(table)
-        if not file.exists():
+        there, schema = _table_path(self.path, table), polars_schema(table)
+        if not there.exists():
             return pl.LazyFrame(schema=schema)
-        found = pl.scan_parquet(file)
+        found = pl.scan_parquet(there)
         names = found.collect_schema().names()
         added = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in names]
         return found.with_columns(added).select(schema.names())
@@ -171,7 +171,8 @@ def polars_schema(table: str) -> pl.Schema:
     return pl.Schema({column: _TYPES[kind] for column, kind in TABLES[table].items()})
 
 
-def _table_file(folder: Path, table: str) -> Path:
+def _table_path(folder: Path, table: str) -> Path:
+    """Where a table is: a folder of files in the order of their names; tables made elsewhere may be one file."""
     return folder / f"{table}.parquet"
 
 
@@ -194,11 +195,17 @@ def _read_manifest(folder: Path) -> Mapping[str, Any]:
 
 
 def _check_table(folder: Path, table: str) -> None:
-    file = _table_file(folder, table)
-    if not file.is_file():
+    there = _table_path(folder, table)
+    files = [there] if there.is_file() else sorted(there.glob("*.parquet"))
+    if not files:
         if table in OPTIONAL_TABLES:
             return
-        raise InputError(folder, None, f"not a whole run folder: {file.name} is missing")
+        raise InputError(folder, None, f"not a whole run folder: {table}.parquet is missing")
+    for file in files:
+        _check_columns(file, table)
+
+
+def _check_columns(file: Path, table: str) -> None:
     found = _schema_on_disk(file)
     for column, wanted in polars_schema(table).items():
         if column not in found and column in ADDED.get(table, ()):

@@ -35,7 +35,7 @@ from leasehold.model.request import NEVER_MS, LeaseType, Request
 from leasehold.model.tables import CoAllocationTableRow
 from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.kernel import Handler
-from leasehold.simulation.table_writer import ROWS_PER_PAGE, Ints, TableWriter
+from leasehold.simulation.table_writer import ROWS_PER_BLOCK, Ints, TableWriter
 from leasehold.simulation.workload.job import WorkloadJob
 
 
@@ -339,7 +339,7 @@ class BaselineRecorder:
         is_start = codes <= BACKFILLED
         self._starts.append((numbers[is_start], times_ms[is_start]))
         self._waiting += len(self._starts[-1][0])
-        if self._waiting >= ROWS_PER_PAGE:
+        if self._waiting >= ROWS_PER_BLOCK:
             self._flush()
 
     def _flush(self) -> None:
