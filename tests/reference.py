@@ -65,6 +65,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
     "howto/slurm.md": {"slurm": OPTIONS["slurm"].reference()},
     "howto/libvirt.md": {"libvirt": OPTIONS["libvirt"].reference()},
     "howto/clouds.md": {"ec2": OPTIONS["ec2"].reference()},
+    "howto/opennebula.md": {"opennebula": OPTIONS["opennebula"].reference()},
     "reference/agreements.md": {
         "who": _rows(AGREEMENT, "name", "provider", "consumer", "resource"),
         "lending": _rows(AGREEMENT, "lending_limit"),

@@ -26,6 +26,7 @@ from leasehold.service.config_file import config_from_dict
 from leasehold.service.drivers.ec2.options import read_options as read_ec2
 from leasehold.service.drivers.emulated.options import read_options as read_emulated
 from leasehold.service.drivers.libvirt.options import read_options as read_libvirt
+from leasehold.service.drivers.opennebula.options import read_options as read_opennebula
 from leasehold.service.drivers.qemu.options import read_options as read_qemu
 from leasehold.service.drivers.slurm.options import read_options as read_slurm
 from leasehold.sharing.ledger import Account, AccountKey, UsageLedger, WatchedAccounts
@@ -89,6 +90,7 @@ READERS: dict[str, tuple[Callable[[dict[str, Any]], object], dict[str, Any]]] = 
     "slurm": (read_slurm, {"partition": "p", "user": "nobody"}),
     "libvirt": (read_libvirt, {}),
     "ec2": (read_ec2, {"region": "eu", "image": "ami-1", "instance_type": "t3.small"}),
+    "opennebula": (read_opennebula, {"endpoint": "http://one:2633/RPC2", "template": 0}),
     "scenario": (scenario_from_dict, SCENARIO),
     "job": (lambda values: read_fields(values, LOOKING), JOB),
 }

@@ -196,7 +196,10 @@ def test_the_defaults_of_a_service_are_accepted_from_a_file(name: str) -> None:
     assert table.read(Keys(table.to_dict(table.made()))) == table.made()
 
 
-REQUIRED: dict[str, dict[str, Any]] = {"ec2": {"region": "r", "image": "i", "instance_type": "t"}}
+REQUIRED: dict[str, dict[str, Any]] = {
+    "ec2": {"region": "r", "image": "i", "instance_type": "t"},
+    "opennebula": {"endpoint": "http://one:2633/RPC2", "template": 0},
+}
 
 
 @pytest.mark.parametrize("kind", OPTIONS)

@@ -512,6 +512,7 @@ class SiteSpec:
             "kind of its machines",
             more=": [emulated](#clusteremulated), [QEMU](../howto/virtual-machines.md),"
             " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md), [libvirt](../howto/libvirt.md),"
+            " [OpenNebula](../howto/opennebula.md),"
             " or that of an installed package ([how to write one](../howto/write-a-driver.md))",
             of=driver_kinds,
         ),

@@ -37,6 +37,7 @@ from leasehold.service.config import (
 from leasehold.service.drivers.ec2 import options as ec2
 from leasehold.service.drivers.emulated import options as emulated
 from leasehold.service.drivers.libvirt import options as libvirt
+from leasehold.service.drivers.opennebula import options as opennebula
 from leasehold.service.drivers.qemu import options as qemu
 from leasehold.service.drivers.registry import check_options
 from leasehold.service.drivers.slurm import options as slurm
@@ -48,6 +49,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
     "slurm": slurm.read_options,
     "ec2": ec2.read_options,
     "libvirt": libvirt.read_options,
+    "opennebula": opennebula.read_options,
 }
 """How Leasehold's own kinds of driver check their options; `check_options` asks other people's."""
 
@@ -57,6 +59,7 @@ OPTIONS: dict[str, Table[Any]] = {
     "slurm": slurm.OPTIONS,
     "ec2": ec2.OPTIONS,
     "libvirt": libvirt.OPTIONS,
+    "opennebula": opennebula.OPTIONS,
 }
 """The tables of these kinds, below that of a site."""
 

@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import example, given
@@ -21,6 +22,8 @@ from leasehold.service.drivers.bounds import (
 from leasehold.service.drivers.ec2.driver import INCARNATION, LEASE, read_instance
 from leasehold.service.drivers.ec2.driver import exit_status as ec2_exit_status
 from leasehold.service.drivers.facts import MOST_OUTPUT, NodeFacts, Output
+from leasehold.service.drivers.opennebula.api import MOST_MESSAGE
+from leasehold.service.drivers.opennebula.driver import EXIT_STATUS, MARK, read_machine
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.drivers.slurm.cluster import BadReply, read_jobs, read_nodes
 from leasehold.service.drivers.slurm.probes import BEGINS, ENDS, BadReport, read_report
@@ -142,6 +145,24 @@ class TestParsers:
 
     def test_a_console_that_says_it_is_believed(self) -> None:
         assert ec2_exit_status("boots\nleasehold: exit status 3\r\n") == 3
+
+    @given(*[st.text()] * 4)
+    @example("9" * 16, "1", "2", "9" * 5_000)
+    @example("1", "2", "99999999999999999999", "256")
+    def test_machines_of_opennebula(self, lease: str, number: str, state: str, status: str) -> None:
+        described, texts = ET.Element("VM"), {"ID": number, "STATE": state, "LCM_STATE": state}
+        for name, text in texts.items():
+            ET.SubElement(described, name).text = text
+        context = ET.SubElement(ET.SubElement(described, "TEMPLATE"), "CONTEXT")
+        ET.SubElement(context, MARK).text = f"a {lease} 1 {number}"
+        user = ET.SubElement(described, "USER_TEMPLATE")
+        ET.SubElement(user, EXIT_STATUS.rpartition("/")[2]).text = ET.SubElement(user, "ERROR").text = status
+        found = read_machine(described, "a")
+        if found is not None:
+            assert found.exit_status is None or found.exit_status in range(256)
+            assert max(*found.key, found.number, found.id, found.state, found.lcm_state) <= LATEST_MS
+            assert len(found.why) <= MOST_MESSAGE
+            assert found.why.isprintable()
 
     @given(st.text(), st.text())
     @example("9" * 4_000, "1")

@@ -39,6 +39,12 @@ def _libvirt(setup: DriverSetup) -> Driver:
     return libvirt_driver(setup)
 
 
+def _opennebula(setup: DriverSetup) -> Driver:
+    from leasehold.service.drivers.opennebula.driver import opennebula_driver  # noqa: PLC0415 - only where it is used
+
+    return opennebula_driver(setup)
+
+
 @contextmanager
 def _extra(kind: str, module: str, extra: str) -> Iterator[None]:
     """Say which extra a kind of machines needs, where its library is not installed."""
@@ -56,6 +62,7 @@ DRIVERS: dict[str, DriverFactory] = {
     "slurm": _slurm,
     "ec2": _ec2,
     "libvirt": _libvirt,
+    "opennebula": _opennebula,
 }
 
 
