@@ -1,7 +1,7 @@
 """Guests under agreements: nobody has more than was agreed, and the books say what the machines did."""
 
-from collections.abc import Callable
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
