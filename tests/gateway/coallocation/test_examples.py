@@ -271,6 +271,15 @@ def test_machines_lost_while_idle_are_claimed_again() -> None:
     assert history.closed(1)[2] == 10 * 10_000
 
 
+def test_all_machines_that_are_lost_in_one_instant_were_idle_until_then() -> None:
+    both_lost = [(32, lose(1_100)), (32, lose(1_101))]
+    history = run_together([coallocation(1, part(4), part(6), margin_s=40)], two_sites(), (), both_lost)
+    assert history.closed(1)[1] is Reason.COMPLETED  # at the next try
+    lost_and_cancelled = [(32, lose(1_100)), (32, take_back(1))]
+    history = run_together([coallocation(1, part(4), part(6), margin_s=40)], two_sites(), (), lost_and_cancelled)
+    assert history.closed(1) == (32, Reason.CANCELLED_BY_USER, 10 * 2_000)
+
+
 @BOTH
 def test_who_takes_a_coallocation_request_back_takes_all_of_it_back(claim: str) -> None:
     history = run_together([coallocation(1, part(4), part(6), claim=claim)], two_sites(), (), [(5, take_back(1))])

@@ -385,8 +385,9 @@ class CoAllocator:
 
     def _stop(self, coallocation: CoAllocation, state: CoAllocationState, reason: Reason, now_ms: int) -> None:
         """End every component that has not ended."""
-        for index, lease in list(self.leases.open_leases(coallocation)):
+        for index in range(len(coallocation.parts)):
             count_idle(coallocation, index, now_ms)
+        for _, lease in list(self.leases.open_leases(coallocation)):
             why = Reason.COMPONENT_LOST if reason is Reason.MACHINES_LOST else reason
             self._claims.end(lease, why, now_ms)
         self._close(coallocation, state, reason, now_ms)

@@ -106,11 +106,12 @@ class IncrementalClaiming:
 
     def give_back(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Give back whatever was claimed: this try has failed."""
-        for index, lease in list(self._leases.open_leases(coallocation)):
+        for index, part in enumerate(coallocation.parts):
             count_idle(coallocation, index, now_ms)
+            part.site = ""
+        for _, lease in list(self._leases.open_leases(coallocation)):
             if lease.state is not LeaseState.HELD:
                 self._claims.end(lease, Reason.CLAIM_RELEASED, now_ms)
-            coallocation.parts[index].site = ""
         coallocation.state, coallocation.start_ms = CoAllocationState.HELD, UNPLANNED
 
     # A component that lost its machines while it ran
