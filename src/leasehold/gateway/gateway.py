@@ -147,6 +147,7 @@ class Gateway:
             self._note(event, now_ms)
         if coallocations.open:
             coallocations.handle_losses(now_ms)
+            coallocations.keep_together(now_ms)
         # 2. The owners first: local requests start, guests give way.
         for site in touched.values():
             site.serve_locals(now_ms)
@@ -405,6 +406,8 @@ class Gateway:
             return
         site = self.registry.touch(lease.site)
         self.moved[lease.id] = lease
+        if self.coallocations.open:
+            self.coallocations.look_again()
         if not site.keep_room(lease, now_ms) and lease.state is LeaseState.STARTING:
             self._give_up_start(lease, now_ms, elsewhere=False)
 

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from tests.gateway.coallocation.together import coallocation, lose, part, run_together, take_back, two_sites
+from tests.gateway.telling import Told, begun, decided, lent, own
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
@@ -13,14 +14,18 @@ from leasehold.model.event import (
     CancelRequested,
     CoAllocationCancelled,
     CoAllocationSubmitted,
+    LeaseEnded,
+    LeaseIsLate,
     LendingChanged,
+    Outage,
+    OutagesChanged,
     Submitted,
     Tick,
 )
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
-from leasehold.testing.worlds import guest, local
+from leasehold.testing.worlds import guest, live_site, local, site
 
 BOTH = pytest.mark.parametrize("claim", ["incremental", "reservation"])
 
@@ -340,6 +345,26 @@ def test_who_was_called_off_starts_at_the_new_time_and_not_at_the_old_one() -> N
         gateway.handle([Tick(name)], 10_000)
         assert list(gateway.sites[name].allocations.held) == ([1] if name == "a" else [])
     Invariants(gateway).check([], 10_000)
+
+
+def test_reserved_components_are_called_off_together_where_machines_of_one_site_are_late() -> None:
+    told = Told(live_site("a", 4), site("b", 6), routing="most-free")
+    together = coallocation(1, part(4, 10, "a"), part(6, 10, "b"), claim="reservation")
+    told.at(0, own(1, 4, 50, "a"), own(2, 6, 60, "b"), CoAllocationSubmitted(together))
+    assert told.gateway.coallocations.open[1].start_ms == 60_000
+    told.at(50, LeaseIsLate(1, 1))
+    assert told.gateway.coallocations.open[1].start_ms == 100_000
+
+
+def test_no_guest_gives_way_to_a_component_that_is_called_off_in_that_instant() -> None:
+    told = Told(site("a", 4), site("b", 6), routing="most-free")
+    together = coallocation(1, part(4, 10, "a"), part(4, 10, "b"), claim="reservation")
+    told.at(0, own(1, 4, 60, "a"), lent(2, 2, 200, "cancelable"), CoAllocationSubmitted(together))
+    assert (told.lease(2).site, told.gateway.coallocations.open[1].start_ms) == ("b", 60_000)
+    down = [OutagesChanged("a", (Outage(1, 100_000),)), OutagesChanged("b", (Outage(2, 90_000),))]
+    effects = told.at(60, LeaseEnded(1, 1), *down)
+    assert (begun(effects), decided(effects, Outcome.PREEMPT)) == ([], [])
+    assert told.gateway.coallocations.open[1].start_ms == 100_000
 
 
 @BOTH

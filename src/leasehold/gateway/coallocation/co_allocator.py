@@ -106,6 +106,7 @@ class CoAllocator:
         self._changes = changes
         self.moved: dict[int, CoAllocation] = {}
         self._dirty: set[int] = set()
+        self._may_be_apart = False
         self._postponed: set[int] = set()
         self._first = 0
         self._rests_until_ms = 0
@@ -156,7 +157,7 @@ class CoAllocator:
 
     def look_again(self) -> None:
         """Look in this instant at all whose components were promised a start: a site may have moved some of them."""
-        self._dirty.update(one.id for one in self.open.values() if one.state is CoAllocationState.RESERVED)
+        self._may_be_apart = True
 
     def handle_losses(self, now_ms: int) -> None:
         """Components have lost their machines: give them another lease, or stop everything."""
@@ -176,6 +177,16 @@ class CoAllocator:
                 self._stop(coallocation, CoAllocationState.FAILED, Reason.MACHINES_LOST, now_ms)
             else:
                 self._give_back(coallocation, Reason.MACHINES_LOST, now_ms)
+
+    def keep_together(self, now_ms: int) -> None:
+        """Call off those whose components are promised one start no longer, before any of them starts."""
+        if not self._may_be_apart:
+            return
+        self._may_be_apart = False
+        for coallocation in self.open.values():
+            if coallocation.state is CoAllocationState.RESERVED:
+                self.moved[coallocation.id] = coallocation
+                self._reservation.keep(coallocation, now_ms)
 
     def _lost(self) -> list[int]:
         """List the leases that have lost their machines in this instant."""
@@ -246,9 +257,6 @@ class CoAllocator:
         match coallocation.state:
             case CoAllocationState.HELD:
                 self._try(coallocation, now_ms)
-            case CoAllocationState.RESERVED:
-                if not self._reservation.keep(coallocation, now_ms):
-                    self._try(coallocation, now_ms)
             case CoAllocationState.RUNNING:
                 self._replace_lost(coallocation, now_ms)
             case _:
@@ -413,7 +421,7 @@ class CoAllocator:
         self._parts = {
             part.lease_id: coallocation for coallocation in self.open.values() for part in coallocation.parts
         }
-        self._dirty = set(self.open)
+        self._dirty, self._may_be_apart = set(self.open), True
         for coallocation in self.open.values():
             if coallocation.request.deadline_ms is not None:
                 latest_ms = coallocation.request.deadline_ms - self.planner.shortest_ms(coallocation.request)

@@ -181,17 +181,13 @@ class ReservationClaiming:
             self._be_reserved(coallocation, before, promised_ms)
         return False
 
-    def keep(self, coallocation: CoAllocation, now_ms: int) -> bool:
-        """See that all are promised the same start, or call them off; whether they are.
-
-        After a long absence each site has planned for itself.
-        """
+    def keep(self, coallocation: CoAllocation, now_ms: int) -> None:
+        """See that all are promised the same start, or call them off: each site has planned for itself."""
         promised_ms = {lease.reserved_ms for _, lease in self._leases.open_leases(coallocation)}
         if len(promised_ms) == 1:
             coallocation.start_ms = max(promised_ms)
-            return True
-        self.call_off(coallocation, now_ms)
-        return False
+        else:
+            self.call_off(coallocation, now_ms)
 
 
 def _first_of(next_ms: int | None, others: Sequence[int]) -> int:
