@@ -377,10 +377,10 @@ class SchedulableNodes:
             return None
         return seen.node.capabilities, seen.runs, seen.is_host, name in self.out or not seen.is_usable
 
-    def has_room(self, name: str, amounts: Amounts) -> bool:
-        """Whether a node that can be used has so much left."""
+    def room(self, name: str) -> Amounts | None:
+        """Give what a node has left that can be used; None for any other."""
         there = self.whole.index.find(name) or self.whole.hosts.get(name)
-        return there is not None and there.free.holds(amounts)
+        return None if there is None else there.free
 
     def total(self, name: str) -> Amounts | None:
         """Give what a node has in all; None for one that was never seen."""

@@ -7,6 +7,7 @@ before has enough for it: for all others the answer would be the same as last ti
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 from leasehold.jobs.job import (
     NOT_YET,
@@ -29,6 +30,7 @@ from leasehold.jobs.settings import Machines
 from leasehold.jobs.state import SchedulerState, key_of
 from leasehold.jobs.transitions import Transitions, next_try_ms, where
 from leasehold.matching.images import Recipe
+from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, judge
 from leasehold.matching.verdict import FITS, Feasibility, Verdict, Why, wait
 
@@ -50,7 +52,7 @@ class Standbys:
 
     def take_over(self, now_ms: int) -> None:
         """Begin where a place was kept ready, for each job that lost its own."""
-        for record in self._jobs.open():
+        for record in self._jobs.open_with_copies():
             if record.standby is not None and not record.open_attempts:
                 place, record.standby = record.standby, None
                 if self._is_ready(record, place, now_ms):
@@ -58,7 +60,7 @@ class Standbys:
 
     def keep_ready(self, now_ms: int) -> None:
         """Choose a second place for each job that is to have one and has not, or whose place is no more."""
-        for record in self._jobs.open():
+        for record in self._jobs.open_with_copies():
             if not wants_standby(record):
                 record.standby = None
             elif record.standby is None or not self._is_ready(record, record.standby, now_ms):
@@ -113,6 +115,8 @@ class SchedulingCycle:
         self._given: dict[str, Node] = {}
         self._roomier: tuple[str, ...] | None = None
         """The nodes that have more room than in the last round, None where anything may have changed."""
+        self._rooms: list[Amounts] | None = None
+        """What those of them that can be used have left; None after a job was looked at, which may have taken some."""
         self._in_vain: set[tuple[object, ...]] = set()
         """What a job wanted in this cycle and did not get: there is no more of it until the next."""
 
@@ -126,9 +130,12 @@ class SchedulingCycle:
         if listed and not jobs.dirty:
             self._roomier = (*jobs.roomier, *chain.from_iterable(map(self._inventory.names, sites)))
         jobs.dirty, jobs.roomier = False, set()
-        self._given, self._in_vain = {}, set()
+        self._given, self._in_vain, self._rooms = {}, set(), None
         for together in self._matching.groups(listed):
             hopeful = [record for record in together if self._has_hope(record, now_ms)]
+            if not hopeful:
+                continue  # as of nearly all
+            self._rooms = None
             places = self._matching.match(hopeful, now_ms)
             for record in hopeful:
                 if record.id in places:
@@ -142,12 +149,15 @@ class SchedulingCycle:
         """Whether an answer is owed to a job, or there may be a place where there was none before."""
         if self._roomier is None or self._waiting.is_due(record, now_ms):
             return True
+        if self._rooms is None:
+            self._rooms = [room for room in map(self._inventory.room, self._roomier) if room is not None]
         amounts = record.request.job.needs.amounts
-        return any(self._inventory.has_room(name, amounts) for name in self._roomier)
+        return any(room.holds(amounts) for room in self._rooms)
 
     def _end_late_builds(self, now_ms: int) -> None:
-        for record in self._jobs.open():
-            if record.state is JobState.BUILDING and is_too_late(record, now_ms):
+        building = [record for record in self._jobs.records.values() if record.state is JobState.BUILDING]
+        for record in sorted(building, key=attrgetter("id")):
+            if is_too_late(record, now_ms):
                 self._transitions.give_up(record, JobReason.TOO_LATE, now_ms)
 
     def _look_at(self, record: JobRecord, now_ms: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from leasehold.jobs.effects import BuildImage, JobDecided, JobEffect
 from leasehold.jobs.events import ImagesSeen
-from leasehold.jobs.job import NOT_YET, Attempt, JobReason, JobRecord, Place
+from leasehold.jobs.job import NOT_YET, Attempt, Backup, JobReason, JobRecord, Place
 from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.assignment import Solve
@@ -26,6 +26,8 @@ class JobTable:
 
     def __init__(self) -> None:
         self.records: dict[int, JobRecord] = {}
+        self.with_copies: dict[int, JobRecord] = {}
+        """Those of them for which a second place may be kept in mind."""
         self.moved: dict[int, JobRecord] = {}
         self.effects: list[JobEffect] = []
         self.fenced: dict[tuple[int, int], JobRecord] = {}
@@ -38,6 +40,17 @@ class JobTable:
         """Begin an instant; what the last one has given is its caller's."""
         self.moved = {}
         self.effects = []
+
+    def add(self, record: JobRecord) -> None:
+        """Take in an open job."""
+        self.records[record.id] = record
+        if record.request.backup is Backup.COLD or record.request.reliability is not None:
+            self.with_copies[record.id] = record
+
+    def remove(self, record: JobRecord) -> None:
+        """A job is over."""
+        del self.records[record.id]
+        self.with_copies.pop(record.id, None)
 
     def decide(self, record: JobRecord, reason: JobReason, what: str = "", attempt: int = 0) -> None:
         """Say what was decided about a job."""
@@ -53,6 +66,10 @@ class JobTable:
     def open(self) -> list[JobRecord]:
         """List the open jobs by number, so that nothing depends on when they came."""
         return [self.records[job_id] for job_id in sorted(self.records)]
+
+    def open_with_copies(self) -> list[JobRecord]:
+        """List those of them for which a second place may be kept in mind."""
+        return [self.with_copies[job_id] for job_id in sorted(self.with_copies)]
 
     def fenced_on(self, node: str) -> list[tuple[JobRecord, Attempt]]:
         """List the fenced attempts that may still be on a node."""
@@ -119,7 +136,7 @@ class WaitingJobs:
 
     def is_due(self, record: JobRecord, now_ms: int) -> bool:
         """Whether this try counts: an answer is owed to it now."""
-        return record.id in self._at_once or NOT_YET < record.next_ms <= now_ms
+        return NOT_YET < record.next_ms <= now_ms or record.id in self._at_once
 
     def looked_at(self, records: Iterable[JobRecord]) -> None:
         """End a round."""

@@ -32,13 +32,13 @@ class Transitions:
     def begin(self, request: JobRequest) -> None:
         """Take a job in."""
         record = JobRecord(request, since_ms=request.job.submitted_ms)
-        self._jobs.records[record.id] = record
+        self._jobs.add(record)
         self._jobs.moved[record.id] = record
         self._waiting.put(record)
 
     def take_up(self, record: JobRecord) -> None:
         """Go on with a job from its record."""
-        self._jobs.records[record.id] = record
+        self._jobs.add(record)
         for attempt in record.open_attempts:
             self.hold(record, attempt)
         if record.state is JobState.WAITING and not record.open_attempts:
@@ -142,7 +142,7 @@ class Transitions:
         self._images.leave(record.id)
         _stand(record, state, reason, what)
         record.standby, record.ended_ms = None, now_ms
-        del self._jobs.records[record.id]
+        self._jobs.remove(record)
         self._jobs.decide(record, reason, what, record.delivered)
         self._jobs.effects.append(JobClosed(record))
 
