@@ -12,6 +12,8 @@ from tests.simulation.worlds import LogLine, swf, tables
 from leasehold.analysis.metrics import reconcile
 from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
+from leasehold.leasing.victims.registry import VICTIM_POLICIES
+from leasehold.routing.registry import ROUTING_POLICIES
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
@@ -19,6 +21,26 @@ Plain = dict[str, Any]
 SLOTS = {"a": 6, "b": 4}
 TIMES = st.integers(0, 400)
 TYPES = ({"suspendable": 1}, {"migratable": 1}, {"cancelable": 1}, {"non-preemptable": 1}, None)
+DISCIPLINES = ("conservative", "easy", "fcfs", "hybrid:2")
+TERMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "guest_policy": st.sampled_from(DISCIPLINES),
+        "local_queue": st.just("refuse"),
+        "most_preemptions": st.just(1),
+        "non_preemptable_max_s": st.just(60),
+        "non_preemptable_share": st.sampled_from([0, 0.5, 1]),
+        "repair": st.just("replan"),
+        "speed_mips": st.sampled_from([2, 3]),
+        "value_order": st.booleans(),
+        "victims": st.sampled_from([*VICTIM_POLICIES]),
+    },
+)
+ROUTING = {
+    "policy": st.sampled_from([*ROUTING_POLICIES]),
+    "try_elsewhere": st.booleans(),
+    "use_free_room": st.booleans(),
+}
 
 
 @st.composite
@@ -33,7 +55,8 @@ def logs(draw: st.DrawFn, widest: int) -> list[LogLine]:
 
 
 def terms(most: int, **keys: Any) -> Plain:
-    return {"name": "first", "provider": "a", "consumer": "1", "kind": "no-limit", "lending_limit": most, **keys}
+    usual: Plain = {"name": "first", "provider": "a", "consumer": "1", "kind": "no-limit", "lending_limit": most}
+    return usual | keys
 
 
 @st.composite
@@ -66,7 +89,8 @@ def own_clusters(draw: st.DrawFn) -> list[Plain]:
     for name, slots in SLOTS.items():
         cluster: Plain = {"name": name, "slots": slots, "overhead": {"suspend_ms_per_gib": 3_000, "vms_per_node": 2}}
         cluster["overhead"] |= {"resume_ms_per_gib": 2_000, "network_mbps": 10_000}
-        cluster["local_policy"] = draw(st.sampled_from(["conservative", "easy", "fcfs"]))
+        cluster["local_policy"] = draw(st.sampled_from(DISCIPLINES))
+        cluster |= draw(TERMS)
         if draw(st.booleans()):
             cluster["failures"] = {"mtbf_s": draw(st.integers(60, 600)), "mttr_s": draw(st.integers(1, 90))}
         if draw(st.booleans()):
@@ -102,6 +126,7 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
     guests |= {} if types is None else {"types": types}
     if draw(st.integers(0, 3)) == 0:
         guests["together"] = {"share": 0.5, "claim": draw(st.sampled_from(["incremental", "reservation"]))}
+        guests["together"] |= draw(st.fixed_dictionaries({}, optional={"margin_s": st.integers(1, 60)}))
     timeline = draw(st.lists(entries(), max_size=6))
     if managed:
         own["site"] = draw(st.sampled_from(["a", "c"]))
@@ -111,7 +136,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
     keys = {
         "name": "any",
         "seed": draw(st.integers(0, 99)),
-        "gateway": {"policy": draw(st.sampled_from(["rr", "most-free"])), "try_elsewhere": draw(st.booleans())},
+        "gateway": draw(st.fixed_dictionaries(ROUTING)),
+        "reference_mips": draw(st.sampled_from([1, 2])),
         "cluster": clusters,
         "stream": [own, guests],
         "timeline": timeline,
@@ -120,6 +146,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
     }
     if draw(st.booleans()):
         keys["agreement"] = [terms(2, penalty=5)]
+        if draw(st.booleans()):
+            keys["agreement"].append(terms(4, name="second", provider=draw(st.sampled_from([*SLOTS]))))
         keys["sharing"] = {"threshold": draw(st.sampled_from([0, 10]))}
         timeline.append({"at_s": draw(TIMES), "kind": "lift-penalty", "agreement": "first", "consumer": "1"})
         timeline.append({"at_s": 401, "kind": "revoke", "agreement": "first"})
