@@ -177,7 +177,7 @@ def contenders(sets: MinimalSets, rank: Callable[[Candidate], Any], spare: int =
     found: list[Candidate] = []
     for vms, leases in groupby(sets.leases, key=_VMS):
         most = -(-sets.needed_vms // vms) + spare
-        found += sorted(leases, key=lambda lease: (rank(lease), lease.lease_id))[:most]
+        found += sorted(leases, key=rank)[:most]  # those that are equal stay in order of their numbers
     return found
 
 

@@ -9,6 +9,7 @@ from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within
 from leasehold.leasing.victims.mlip import fewest_two
 from leasehold.leasing.victims.mov import cheapest_two
 from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.leasing.victims.pool import CandidatePool
 
 MOST_LISTED = 6_500
 """Up to this many candidate sets are all listed, in about 10 ms. Always enough for 15 leases: no set contains
@@ -58,12 +59,23 @@ class Moml(VictimPolicy):
 
     def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of fewest leases in the cheaper half."""
-        sets = MinimalSets(candidates, needed_vms)
+        return self._choose(MinimalSets(candidates, needed_vms), candidates, candidates)
+
+    def choose_from(self, pool: CandidatePool, needed_vms: int) -> VictimChoice:
+        """Count and draw sets of all, and search among the cheapest of each width: no other is in the best."""
+        candidates = pool.candidates()
+        return self._choose(MinimalSets(candidates, needed_vms), candidates, pool.cheapest(needed_vms))
+
+    def _choose(
+        self, sets: MinimalSets, candidates: Sequence[Candidate], cheapest: Sequence[Candidate]
+    ) -> VictimChoice:
+        needed_vms = sets.needed_vms
+        few = sets if len(cheapest) == len(candidates) else MinimalSets(cheapest, needed_vms)
         if len(candidates) * needed_vms > self.most_counted:
-            return self._bounded(sets, cost_of(candidates) * needed_vms // vms_of(candidates), [])
+            return self._bounded(few, cost_of(candidates) * needed_vms // vms_of(candidates), [])
         if sets.count > self.most_listed:
             drawn = sets.drawn(self.drawn, Random(_seed(sets)))
-            return self._bounded(sets, median_overhead(drawn), drawn)
+            return self._bounded(few, median_overhead(drawn), drawn)
         return self._from_all(sets)
 
     def _from_all(self, sets: MinimalSets) -> VictimChoice:
