@@ -133,7 +133,7 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
         kinds = ["drain", "resume", "unreachable", "reachable", "forget"]
         for kind in draw(st.lists(st.sampled_from(kinds), max_size=3)):
             timeline.append({"at_s": draw(TIMES), "kind": kind, "site": "c"})
-    keys = {
+    keys: Plain = {
         "name": "any",
         "seed": draw(st.integers(0, 99)),
         "gateway": draw(st.fixed_dictionaries(ROUTING)),

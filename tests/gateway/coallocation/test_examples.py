@@ -14,6 +14,7 @@ from leasehold.model.event import (
     CancelRequested,
     CoAllocationCancelled,
     CoAllocationSubmitted,
+    Event,
     LeaseEnded,
     LeaseIsLate,
     LendingChanged,
@@ -277,10 +278,10 @@ def test_machines_lost_while_idle_are_claimed_again() -> None:
 
 
 def test_all_machines_that_are_lost_in_one_instant_were_idle_until_then() -> None:
-    both_lost = [(32, lose(1_100)), (32, lose(1_101))]
+    both_lost: list[tuple[float, Event]] = [(32, lose(1_100)), (32, lose(1_101))]
     history = run_together([coallocation(1, part(4), part(6), margin_s=40)], two_sites(), (), both_lost)
     assert history.closed(1)[1] is Reason.COMPLETED  # at the next try
-    lost_and_cancelled = [(32, lose(1_100)), (32, take_back(1))]
+    lost_and_cancelled: list[tuple[float, Event]] = [(32, lose(1_100)), (32, take_back(1))]
     history = run_together([coallocation(1, part(4), part(6), margin_s=40)], two_sites(), (), lost_and_cancelled)
     assert history.closed(1) == (32, Reason.CANCELLED_BY_USER, 10 * 2_000)
 
