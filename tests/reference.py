@@ -33,7 +33,7 @@ from leasehold.service.config import (
 )
 from leasehold.service.config_file import OPTIONS
 from leasehold.service.drivers.emulated.options import ALIKE
-from leasehold.simulation.scenario import events, spec
+from leasehold.simulation.scenario import events, jobs, spec
 from leasehold.simulation.workload.together import TOGETHER
 
 
@@ -91,6 +91,8 @@ ROWS: dict[str, dict[str, list[str]]] = {
             *spec.WINDOW.reference(),
         ],
         "together": TOGETHER.reference(),
+        "job": jobs.JOB.reference(),
+        "nodes": jobs.NODES.reference(),
         "failures": events.FAILURES.reference(),
         "starts": events.STARTS.reference(),
         "users": events.USERS.reference(),

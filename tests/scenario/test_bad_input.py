@@ -184,6 +184,29 @@ non_preemptable_max_s = 60
 repair = "replan"
 overhead = { storage = "local", suspend_ms_per_gib = 3, network_mbps = 10, vms_per_node = 2 }
 resources = { memory_mib = 4096, "licence:matlab" = 2 }
+[[cluster.nodes]]
+count = 2
+cores = 2
+memory_mib = 2048
+disk_mib = 100
+cpu_mhz = 2000
+software = ["gcc 12.2", "avx2"]
+[[job]]
+at_s = 1
+runs_s = 5
+estimate_s = 6
+count = 2
+every_s = 10
+nodes = 2
+cores = 2
+memory_mib = 512
+disk_mib = 10
+cpu_mhz = 1000
+software = ["gcc >= 12"]
+within_s = 600
+type = "cancelable"
+restarts = 1
+consumer = "vo"
 [sharing]
 without_agreement = "allow"
 threshold = 5

@@ -1,15 +1,22 @@
 """Jobs with needs in the simulated world: their scheduler and the gateway decide together, as in the service."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
+from tests.simulation.worlds import swf
 
+from leasehold.analysis.run import load
+from leasehold.analysis.validation import validate
+from leasehold.configuration.declaration import Plain
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.jobs.job import JobRecord, JobRequest, JobState
@@ -19,10 +26,13 @@ from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.nodes import NodeCapabilities
 from leasehold.matching.software import software
+from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.jobs import JobScenario, JobsOnNodes, SimulatedJob
 from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.run import RunResult, run_scenario
+from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import site
@@ -90,7 +100,7 @@ def play(*jobs: SimulatedJob, owners: tuple[WorkloadJob, ...] = (), seed: int = 
     around = JobScenario(jobs=jobs, **(usual | said))
     cores = sum(node.total.cores for node in around.nodes)
     gateway = Gateway([site("a", cores)], Routing(routing_policy("rr")(Random(1)), learns=False))
-    source = JobsOnNodes(around, watch, Random(seed), first_lease_id=FIRST_LEASE)
+    source = JobsOnNodes(gateway, around, watch, Random(seed), first_lease_id=FIRST_LEASE)
     world = SimulatedWorld(gateway, numbered(iter(owners)), watch, Invariants(gateway), [source])
     for _ in world.run():
         source.scheduler.check()
@@ -139,8 +149,8 @@ def test_a_job_whose_lease_may_only_be_ended_begins_again() -> None:
 
 
 def test_a_job_waits_where_the_own_users_have_the_room() -> None:
-    watch = play(job(1, 100, 60), owners=(own(0, 4, 1_000),))
-    assert watch.outcome(1) == ("completed", 1_060)
+    watch = play(job(1, 100, 60), owners=(own(0, 4, 300),))
+    assert watch.outcome(1) == ("completed", 360)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -152,6 +162,75 @@ def test_a_job_whose_node_fails_runs_elsewhere(seed: int) -> None:
         repair_ms=100 * S,
     )
     assert {record.state for record, _ in watch.over.values()} == {JobState.COMPLETED}
+
+
+class TestScenarios:
+    """Files with ``[[job]]`` and ``[[cluster.nodes]]``."""
+
+    values: ClassVar[Plain] = {
+        "name": "needs",
+        "cluster": [
+            {"name": "a", "slots": 4, "nodes": [{"count": 2, "cores": 2, "software": ["gcc 12.2"]}]},
+            {"name": "b", "slots": 4, "nodes": [{"cores": 4, "memory_mib": 65_536}]},
+        ],
+        "job": [
+            {"at_s": 0, "every_s": 10, "count": 3, "runs_s": 100, "cores": 2, "software": ["gcc >= 12"]},
+            {"at_s": 5, "runs_s": 50, "memory_mib": 32_768},
+        ],
+    }
+
+    def run(self, folder: Path, **keys: Any) -> RunResult:
+        """Run it with every promise checked, and its tables too."""
+        result = run_scenario(scenario_from_dict(self.values | keys), folder / "run", check=True)
+        assert validate(load(result.path)) == []
+        return result
+
+    def leases(self, result: RunResult) -> list[tuple[Any, ...]]:
+        found = pl.read_parquet(result.path / "leases.parquet").sort("source_id")
+        return found.select("source", "source_id", "site", "state", "first_start_ms", "end_ms").rows()
+
+    def test_each_job_has_a_lease_at_the_cluster_whose_nodes_have_what_it_needs(self, tmp_path: Path) -> None:
+        result = self.run(tmp_path)
+        assert self.leases(result) == [
+            ("job", "1.1", "a", "completed", 0, 100_000),
+            ("job", "2.1", "a", "completed", 10_000, 110_000),
+            ("job", "3.1", "a", "completed", 100_000, 200_000),
+            ("job", "4.1", "b", "completed", 5_000, 55_000),
+        ]
+        assert result.manifest["events"] == {"job-completed": 4}
+
+    def test_jobs_wait_while_a_cluster_is_drained(self, tmp_path: Path) -> None:
+        drain = {"at_s": 0, "kind": "drain", "site": "b", "lasts_s": 77}
+        result = self.run(tmp_path, timeline=[drain])
+        assert self.leases(result)[-1] == ("job", "4.1", "b", "completed", 77_000, 127_000)
+
+    def test_a_job_for_which_there_is_no_node_is_refused(self, tmp_path: Path) -> None:
+        result = self.run(tmp_path, job=[{"at_s": 0, "runs_s": 1, "cores": 8}])
+        assert result.manifest["events"] == {"job-refused": 1}
+
+    def test_what_is_submitted_after_the_horizon_does_not_come(self, tmp_path: Path) -> None:
+        assert self.run(tmp_path, horizon_s=10).manifest["events"] == {"job-completed": 2}
+
+    def test_own_users_start_when_they_would_without_jobs(self, tmp_path: Path) -> None:
+        log = tmp_path / "own.swf"
+        log.write_text(swf([(20, 60, 4, 60), (30, 60, 2, 60)]))
+        result = self.run(tmp_path, stream=[{"name": "own", "log": str(log), "site": "a"}])
+        own = pl.read_parquet(result.path / "leases.parquet").filter(pl.col("origin") == "local")
+        assert own.sort("lease_id")["first_start_ms"].to_list() == [20_000, 80_000]
+        assert (result.path / "baseline.parquet").exists()
+        assert result.manifest["events"]["job-completed"] == 4
+
+    @pytest.mark.parametrize(
+        ("keys", "field"),
+        [
+            ({"cluster": [{"name": "a", "slots": 4}]}, "job"),
+            ({"job": [{"at_s": 0, "runs_s": 1, "software": ["gcc >"]}]}, "job[0].software"),
+            ({"timeline": [{"at_s": 0, "kind": "node-failure", "site": "a", "lasts_s": 1}]}, "timeline[0].site"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused_with_its_key(self, keys: Plain, field: str) -> None:
+        with pytest.raises(InvalidField, match=f"^{re.escape(field)}"):
+            scenario_from_dict(self.values | keys)
 
 
 JOBS = st.lists(

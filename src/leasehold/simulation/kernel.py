@@ -8,6 +8,7 @@ arrivals in the order of their streams), before anything is decided.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, get_args
@@ -48,6 +49,14 @@ _OUT_OF_DATE = -1
 NO_JOB: tuple[int, WorkloadJob | None] = (0, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A source asks for a lease; ``job`` says what it really needs."""
+
+    request: Request
+    job: WorkloadJob
+
+
 Handler = Callable[[Any, int], None]
 
 
@@ -86,8 +95,8 @@ class EventSource(Protocol):
         none that go on for ever.
         """
 
-    def events(self, now_ms: int) -> Iterable[Event]:
-        """Take the events of this instant; there may be none. A request among them needs the time that it asks for."""
+    def events(self, now_ms: int) -> Iterable[Event | Requested]:
+        """Take the events of this instant; there may be none."""
 
 
 class SimulatedWorld:
@@ -173,9 +182,11 @@ class SimulatedWorld:
     def _from_sources(self, now_ms: int) -> Iterator[Event]:
         for source in self._sources:
             for event in source.events(now_ms):
-                if type(event) is Submitted:
-                    self._take_in(event.request, job_of(event.request))
-                yield event
+                if isinstance(event, Requested):
+                    self._take_in(event.request, event.job)
+                    yield Submitted(event.request)
+                else:
+                    yield event
 
     def _goes_on(self) -> bool:
         return bool(self.gateway.leases) or any(source.is_busy for source in self._sources)

@@ -276,7 +276,8 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
             )
             # Nothing is routed here, so that there is nothing to learn streams for.
             gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
-            sources, managed = open_sources(scenario, gateway), open_managed(scenario, gateway, recorder)
+            sources = open_sources(scenario, gateway, with_guests=False)
+            managed = open_managed(scenario, gateway, recorder)
             if managed is not None:
                 sources, local_jobs = [managed, *sources], managed.without_their_jobs(local_jobs)
             world = SimulatedWorld(gateway, local_jobs, recorder, sources=sources)

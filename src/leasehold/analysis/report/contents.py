@@ -184,6 +184,9 @@ _EVENTS = {
         "jobs that clusters' own schedulers started first",
     ),
     "forget": ("cluster given up for lost", "clusters given up for lost"),
+    "job-completed": ("completed job with needs", "completed jobs with needs"),
+    "job-failed": ("failed job with needs", "failed jobs with needs"),
+    "job-refused": ("refused job with needs", "refused jobs with needs"),
     "drain": ("drain of a cluster", "drains of clusters"),
     "unreachable": ("loss of contact with a cluster", "losses of contact with clusters"),
 }

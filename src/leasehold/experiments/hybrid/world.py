@@ -265,7 +265,7 @@ def run_all(around: JobScenario, random: Random) -> JobObserver:
     gateway = Gateway(
         [SiteSettings(SITE, cores, victim_policy("moml"))], Routing(routing_policy("rr")(random), learns=False)
     )
-    world = SimulatedWorld(gateway, iter(()), _Nothing(), sources=[JobsOnNodes(around, observer, random)])
+    world = SimulatedWorld(gateway, iter(()), _Nothing(), sources=[JobsOnNodes(gateway, around, observer, random)])
     for _ in world.run():
         pass
     return observer

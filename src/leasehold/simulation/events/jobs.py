@@ -14,6 +14,7 @@ from itertools import count
 from random import Random
 from typing import Protocol
 
+from leasehold.gateway.gateway import Gateway
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
 from leasehold.jobs.events import (
     AttemptEnded,
@@ -35,18 +36,28 @@ from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
 from leasehold.matching.images import Image
-from leasehold.matching.needs import Amounts
+from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import Installed
-from leasehold.model.effect import Decision, LeaseClosed, ResumeLease, StartLease, SuspendLease
-from leasehold.model.event import CancelRequested, Event, LeaseFailed, Submitted
+from leasehold.model.effect import (
+    Decision,
+    LeaseClosed,
+    MigrateLease,
+    ResumeLease,
+    StartLease,
+    SuspendLease,
+    WithdrawLease,
+)
+from leasehold.model.event import CancelRequested, Event, LeaseFailed
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
-from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.kernel import Handler, Requested
+from leasehold.simulation.workload.job import WorkloadJob, job_of
 
 MS_PER_S = 1_000
+
+SITE_CLOSED = "its site takes no leases now"
 
 AttemptKey = tuple[int, int]
 """A job and one of its attempts."""
@@ -108,6 +119,7 @@ class _Try:
     order: int
     lease: Lease | None = None
     has_begun: bool = False
+    is_suspended: bool = False
 
     @property
     def key(self) -> AttemptKey:
@@ -115,14 +127,53 @@ class _Try:
         return self.record.id, self.attempt.number
 
 
+class _Room:
+    """What is used of a node. It may be more than there is: own users come without asking for a node."""
+
+    def __init__(self, total: Amounts) -> None:
+        self.free = self._total = total
+        self._used = [0, 0, 0]
+
+    def use(self, amounts: Amounts, times: int) -> None:
+        """Use so much more, or less."""
+        parts = amounts.cores, amounts.memory_mib, amounts.disk_mib
+        self._used = [used + times * part for used, part in zip(self._used, parts, strict=True)]
+        total = self._total
+        there = total.cores, total.memory_mib, total.disk_mib
+        self.free = Amounts(*(max(0, most - used) for most, used in zip(there, self._used, strict=True)))
+
+
+class JobCounts:
+    """Measures nothing: what becomes of jobs is counted, and their leases are in the tables."""
+
+    def machines_made(self, record: JobRecord, number: int) -> None:
+        """Machines are made for a job."""
+
+    def image_built(self) -> None:
+        """An image is built."""
+
+    def began(self, job_id: int, now_ms: int) -> None:
+        """The command of a job has begun."""
+
+    def closed(self, record: JobRecord, now_ms: int) -> None:
+        """A job is over."""
+
+
 class JobsOnNodes:
     """Jobs from their submission to their end, and the nodes that they run on; ``counts`` says how often these fail."""
 
     def __init__(
-        self, scenario: JobScenario, watcher: JobWatcher, failures: Random, *, first_lease_id: int = 1
+        self,
+        gateway: Gateway,
+        scenario: JobScenario,
+        watcher: JobWatcher,
+        failures: Random,
+        *,
+        first_lease_id: int = 1,
     ) -> None:
         """Begin with all nodes up; leases are numbered from ``first_lease_id`` on."""
         self.scheduler = JobScheduler(scenario.settings)
+        self._gateway = gateway
         self.counts = Counter[str]()
         self._scenario = scenario
         self._watcher = watcher
@@ -130,14 +181,18 @@ class JobsOnNodes:
         self._due: list[tuple[int, int, Callable[[], Iterable[JobEvent]]]] = []
         self._order = count()
         self._lease_ids = count(first_lease_id)
-        self._free = {node.name: node.total for node in scenario.nodes}
-        self._sites = tuple(dict.fromkeys(site_of(node.name) for node in scenario.nodes))
+        self._rooms = {node.name: _Room(node.total) for node in scenario.nodes}
+        self._sites: dict[str, list[NodeCapabilities]] = {}
+        for node in scenario.nodes:
+            self._sites.setdefault(site_of(node.name), []).append(node)
+        self._others: dict[int, tuple[list[str], Amounts]] = {}
         self._down: set[str] = set()
         self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
         self._tries: dict[int, _Try] = {}
         self._lease_of: dict[AttemptKey, int] = {}
         self._inbox: list[JobEvent] = []
-        self._requests: list[Event] = []
+        self._requests: list[Event | Requested] = []
+        self._closed_sites: set[str] = set()
         self._now_ms = -1
         self._jobs_left = len(scenario.jobs)
         self._runs_ms = {job.request.id: job.runs_ms for job in scenario.jobs}
@@ -153,6 +208,8 @@ class JobsOnNodes:
             StartLease: self._started,
             SuspendLease: self._suspended,
             ResumeLease: self._resumed,
+            MigrateLease: self._migrated,
+            WithdrawLease: self._withdrawn,
             Decision: self._decided,
             LeaseClosed: self._closed,
         }
@@ -171,11 +228,11 @@ class JobsOnNodes:
         """When something happens to a job or a node; at once where the gateway has said something of a lease."""
         if not self._jobs_left:
             return NEVER_MS
-        if self._inbox:
+        if self._inbox or self._closed_sites != self._gateway.registry.closed:
             return self._now_ms
         return self._due[0][0] if self._due else NEVER_MS
 
-    def events(self, now_ms: int) -> list[Event]:
+    def events(self, now_ms: int) -> list[Event | Requested]:
         """Let the scheduler decide, once the gateway has done so in this instant; gives its requests for leases."""
         if now_ms != self._now_ms:
             self._now_ms = now_ms
@@ -183,7 +240,9 @@ class JobsOnNodes:
         if not self._jobs_left:
             return []
         events: list[JobEvent] = []
-        is_anything = bool(self._inbox)
+        closed = self._gateway.registry.closed
+        is_anything = bool(self._inbox) or self._closed_sites != closed
+        self._closed_sites = closed
         while self._due and self._due[0][0] <= now_ms:
             is_anything = True
             events += heappop(self._due)[2]()
@@ -216,6 +275,7 @@ class JobsOnNodes:
                 self._at(max(effect.at_ms, now_ms), lambda: [JobTick()])
             case JobClosed():
                 self._jobs_left -= 1
+                self.counts[f"job-{effect.record.state.value}"] += 1
                 self._watcher.closed(effect.record, now_ms)
             case _:
                 pass
@@ -232,18 +292,19 @@ class JobsOnNodes:
             amounts += attempt.place.image.needs
             boot_ms = self._scenario.boot_ms
             self._watcher.machines_made(record, len(edges))
-        for name in attempt.nodes:
-            self._free[name] -= amounts
+        self._take(attempt.nodes, amounts)
         sets_up_ms = max(edge.weight_ms for edge in edges) + boot_ms
         lease_id = next(self._lease_ids)
         tried = self._tries[lease_id] = _Try(record, attempt, sets_up_ms, next(self._order))
         self._held[tried.key] = (attempt.nodes, amounts)
         self._lease_of[tried.key] = lease_id
+        settings, reference = self._gateway.sites[attempt.site].settings, self._gateway.reference_mips
+        wall_ms = sets_up_ms + self._runs_ms[record.id]
         request = Request(
             id=lease_id,
             lease_type=record.request.lease_type,
             vms=len(attempt.nodes),
-            duration_ms=max(1, sets_up_ms + self._runs_ms[record.id]),
+            duration_ms=max(1, -(-wall_ms * settings.speed_mips // reference)),
             submit_ms=now_ms,
             ready_ms=now_ms,
             consumer=record.request.consumer,
@@ -251,7 +312,9 @@ class JobsOnNodes:
             group=record.request.group,
             domain=attempt.site,
         )
-        self._requests.append(Submitted(request))
+        job = job_of(request)
+        job.source, job.source_id = "job", f"{record.id}.{attempt.number}"
+        self._requests.append(Requested(request, job))
 
     def _stop(self, key: AttemptKey) -> None:
         self._give_back(key)
@@ -266,9 +329,18 @@ class JobsOnNodes:
         self._at(now_ms + recipe.build_ms, lambda: [ImageBuilt(effect.key, built)])
 
     def _give_back(self, key: AttemptKey) -> None:
-        names, amounts = self._held.pop(key, ((), Amounts()))
+        names, amounts = self._held.pop(key, ((), NOTHING))
+        tried = self._tries.get(self._lease_of.get(key, -1))
+        if tried is None or not tried.is_suspended:
+            self._leave(names, amounts)
+
+    def _take(self, names: Iterable[str], amounts: Amounts) -> None:
         for name in names:
-            self._free[name] += amounts
+            self._rooms[name].use(amounts, 1)
+
+    def _leave(self, names: Iterable[str], amounts: Amounts) -> None:
+        for name in names:
+            self._rooms[name].use(amounts, -1)
 
     # What becomes of the leases of attempts
 
@@ -277,6 +349,8 @@ class JobsOnNodes:
         if tried is not None:
             tried.lease = effect.lease
             self._at(now_ms + tried.sets_up_ms, lambda: self._begin(tried), tried.order)
+        else:
+            self._place(effect.lease)
 
     def _begin(self, tried: _Try) -> list[JobEvent]:
         is_running = tried.lease is not None and tried.lease.held_since_ms >= 0
@@ -294,11 +368,21 @@ class JobsOnNodes:
 
     def _suspended(self, effect: SuspendLease, now_ms: int) -> None:
         self._stands(effect.lease, AttemptState.SUSPENDED, now_ms)
+        tried = self._tries.get(effect.lease.id)
+        if tried is None:
+            self._displace(effect.lease.id, now_ms)
+        elif tried.key in self._held:
+            tried.is_suspended = True
+            self._leave(*self._held[tried.key])
 
     def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
         self._stands(effect.lease, AttemptState.ORDERED, now_ms)
         tried = self._tries.get(effect.lease.id)
-        if tried is not None:
+        if tried is None:
+            self._place(effect.lease)
+        elif tried.key in self._held:
+            tried.is_suspended = False
+            self._take(*self._held[tried.key])
             self._at(now_ms + effect.resume_ms, lambda: self._continue(tried))
 
     def _decided(self, effect: Decision, now_ms: int) -> None:
@@ -314,14 +398,45 @@ class JobsOnNodes:
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         """The command has ended, or its lease came to nothing; an attempt that was stopped or lost is over already."""
-        tried = self._tries.pop(effect.lease.id, None)
+        tried = self._tries.get(effect.lease.id)
         if tried is None:
+            self._displace(effect.lease.id, now_ms)
             return
-        del self._lease_of[tried.key]
         if tried.key in self._held:
             self._give_back(tried.key)
             self._now_ms = now_ms
             self._inbox.append(_outcome(tried, effect.reason))
+        del self._lease_of[tried.key], self._tries[effect.lease.id]
+
+    # Other leases on the nodes
+
+    def _migrated(self, effect: MigrateLease, now_ms: int) -> None:
+        self._displace(effect.lease.id, now_ms)
+        self._place(effect.lease)
+
+    def _withdrawn(self, effect: WithdrawLease, now_ms: int) -> None:
+        if effect.lease.id not in self._tries:
+            self._displace(effect.lease.id, now_ms)
+
+    def _place(self, lease: Lease) -> None:
+        """Put each VM of a lease that is no attempt on the first node with a free core."""
+        if lease.site not in self._sites:
+            return
+        each, names = Amounts(1, lease.request.memory_mib, 0), list[str]()
+        for _ in range(lease.vms):
+            free = (node.name for node in self._sites[lease.site] if self._rooms[node.name].free.cores)
+            if (name := next(free, None)) is None:
+                break
+            self._take([name], each)
+            names.append(name)
+        self._others[lease.id] = names, each
+
+    def _displace(self, lease_id: int, now_ms: int) -> None:
+        """Free the nodes of such a lease, and look at them if jobs wait."""
+        names, each = self._others.pop(lease_id, ((), NOTHING))
+        self._leave(names, each)
+        if names and self.scheduler.has_waiting:
+            self._at(now_ms, list)
 
     # Nodes
 
@@ -330,10 +445,12 @@ class JobsOnNodes:
         return [NodesSeen(site, tuple(self._seen(site, now_ms))) for site in self._sites]
 
     def _seen(self, site: str, now_ms: int) -> Iterable[SeenNode]:
-        for able in self._scenario.nodes:
-            if able.name not in self._down and site_of(able.name) == site:
-                node = Node(capabilities=able, free=self._free[able.name], seen_ms=now_ms)
-                yield SeenNode(node, is_host=self._scenario.builds, runs=self._scenario.runs)
+        builds, runs = self._scenario.builds, self._scenario.runs
+        problem = SITE_CLOSED if site in self._closed_sites else ""
+        for able in self._sites[site]:
+            if able.name not in self._down:
+                node = Node(capabilities=able, free=self._rooms[able.name].free, seen_ms=now_ms)
+                yield SeenNode(node, builds, runs, problem)
 
     def _schedule_failure(self, name: str, now_ms: int) -> None:
         dies_s = self._failures.expovariate(self._scenario.failures_per_s)

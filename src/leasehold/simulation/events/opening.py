@@ -10,6 +10,7 @@ from leasehold.model.request import NEVER_MS
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
+from leasehold.simulation.events.jobs import JobCounts, JobsOnNodes
 from leasehold.simulation.events.managed import ManagedCluster, ManagedClusters
 from leasehold.simulation.events.native import NativeSchedulers
 from leasehold.simulation.events.starts import MachineStarts
@@ -17,9 +18,13 @@ from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
 from leasehold.simulation.kernel import EventSource, Observer
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry
+from leasehold.simulation.scenario.jobs import job_scenario
 from leasehold.simulation.scenario.sites import site_settings
 from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.workload.streams import random_stream
+
+FIRST_LEASE_OF_JOBS = 1 << 40
+"""Leases that jobs of ``[[job]]`` ask for are numbered from here on: streams have the numbers below."""
 
 
 class CountingSource(EventSource, Protocol):
@@ -52,7 +57,7 @@ def _silences(timeline: Iterable[TimelineEntry], name: str) -> list[tuple[int, i
     return found
 
 
-def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
+def open_sources(scenario: Scenario, gateway: Gateway, *, with_guests: bool = True) -> list[CountingSource]:
     """Give the other sources of events that a scenario asks for, its sizes settled; nearly always none."""
     sources: list[CountingSource] = []
     nodes = {
@@ -87,4 +92,9 @@ def open_sources(scenario: Scenario, gateway: Gateway) -> list[CountingSource]:
     timeline = SiteTimeline(entries)
     if not timeline.is_over:
         sources.append(timeline)
+    if scenario.jobs and with_guests:
+        nodes_of = [(cluster.name, cluster.nodes) for cluster in scenario.clusters]
+        jobs = job_scenario(nodes_of, scenario.jobs, scenario.horizon_ms)
+        random = random_stream(scenario.seed, "jobs")
+        sources.append(JobsOnNodes(gateway, jobs, JobCounts(), random, first_lease_id=FIRST_LEASE_OF_JOBS))
     return sources

@@ -25,6 +25,7 @@ from leasehold.simulation.scenario.events import (
     read_starts,
     read_timeline,
 )
+from leasehold.simulation.scenario.jobs import read_jobs, read_nodes
 from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
@@ -72,6 +73,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         agreements=read_agreements(keys, RunTime(sharing.starts_at_ms)),
         sharing=sharing,
         timeline=read_timeline(keys, RunTime(sharing.starts_at_ms)),
+        jobs=read_jobs(keys),
     )
     keys.done()
     return _fitting(scenario)
@@ -79,8 +81,14 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
 
 def _fitting(scenario: Scenario) -> Scenario:
     """Check what concerns more than one key."""
-    if not scenario.streams:
+    if not scenario.streams and not scenario.jobs:
         raise InvalidField("stream", None, "at least one [[stream]]")
+    if scenario.jobs and not any(cluster.nodes for cluster in scenario.clusters):
+        raise InvalidField("job", None, "a cluster with [[cluster.nodes]] for the jobs to run on")
+    with_nodes = {cluster.name for cluster in scenario.clusters if cluster.nodes}
+    for index, entry in enumerate(scenario.timeline):
+        if entry.kind == "node-failure" and entry.site in with_nodes:
+            raise InvalidField(f"timeline[{index}].site", entry.site, "a cluster without [[cluster.nodes]]")
     _check_different("stream", [stream.name for stream in scenario.streams])
     _check_different("cluster", [cluster.name for cluster in scenario.clusters])
     if not scenario.clusters and not any(_makes_clusters(stream) for stream in scenario.streams):
@@ -119,7 +127,11 @@ def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
     if starts is not None and own["native_order"]:
         expected = "nothing beside starts: the cluster's scheduler says when its jobs start"
         raise InvalidField(keys.where("native_order"), own["native_order"], expected)
-    return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts)
+    nodes = read_nodes(keys)
+    for name, value in (("failures", failures), ("starts", starts), ("manager_delay_s", own["manager_delay_ms"])):
+        if nodes and value:
+            raise InvalidField(keys.where(name), name, "nothing beside [[cluster.nodes]]")
+    return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts, nodes=nodes)
 
 
 def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:

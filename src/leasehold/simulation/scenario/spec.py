@@ -35,6 +35,7 @@ from leasehold.simulation.scenario.events import (
     machines_to_dict,
     users_to_dict,
 )
+from leasehold.simulation.scenario.jobs import JOB, JobEntry, NodeKind, nodes_to_dict
 from leasehold.simulation.workload.interpretation import READING, LogInterpretation, PlacingRule
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
@@ -239,12 +240,12 @@ class ClusterSpec:
     ] = ""
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
+    nodes: tuple[NodeKind, ...] = ()
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-        return (
-            CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults) | machines_to_dict(self.failures, self.starts)
-        )
+        plain = CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
+        return plain | machines_to_dict(self.failures, self.starts) | nodes_to_dict(self.nodes)
 
 
 CLUSTER = Table(ClusterSpec, "A cluster, with the keys of [defaults] that differ.")
@@ -426,6 +427,7 @@ class Scenario:
     agreements: tuple[Agreement, ...] = ()
     sharing: SharingSpec = field(default_factory=SharingSpec)
     timeline: tuple[TimelineEntry, ...] = ()
+    jobs: tuple[JobEntry, ...] = ()
 
     @property
     def clock(self) -> RunTime:
@@ -435,7 +437,7 @@ class Scenario:
     @property
     def has_externals(self) -> bool:
         """Whether guests can come at all."""
-        return any(stream.has_externals for stream in self.streams)
+        return bool(self.jobs) or any(stream.has_externals for stream in self.streams)
 
     @property
     def has_events(self) -> bool:
@@ -454,6 +456,8 @@ class Scenario:
         plain["stream"] = [stream.to_dict() for stream in self.streams]
         if self.timeline:
             plain["timeline"] = [entry.to_dict(self.clock) for entry in self.timeline]
+        if self.jobs:
+            plain["job"] = [JOB.to_dict(entry) for entry in self.jobs]
         return plain | self._agreed_to_dict()
 
     def _agreed_to_dict(self) -> Plain:
