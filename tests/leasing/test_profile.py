@@ -121,3 +121,17 @@ def test_the_first_and_the_last_time_that_is_overbooked_are_found_among_many_ste
         profile.take(second, second + 1, SLOTS + 1)
     assert profile.first_overbooked_ms() == min(overbooked, default=NEVER_MS)
     assert profile.last_overbooked_ms() == max((second + 1 for second in overbooked), default=-1)
+
+
+@given(st.lists(windows, max_size=12), st.lists(windows, max_size=12))
+def test_giving_all_back_at_once_is_giving_each_back(
+    bookings: list[tuple[int, int, int]], given_back: list[tuple[int, int, int]]
+) -> None:
+    one_by_one, at_once = booked(bookings)[0], booked(bookings)[0]
+    for start, span, vms in given_back:
+        one_by_one.give(start, start + span, vms)
+    at_once.give_all([(start, start + span, vms) for start, span, vms in given_back])
+    for profile in (one_by_one, at_once):
+        profile.take(3, 5, 1)  # as well as any other
+    assert (at_once.times, at_once.free) == (one_by_one.times, one_by_one.free)
+    assert (at_once.was_freed, at_once.freed_until_ms) == (one_by_one.was_freed, one_by_one.freed_until_ms)

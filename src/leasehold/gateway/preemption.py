@@ -5,7 +5,7 @@ run, and the site's victim policy chooses among those.
 """
 
 from leasehold.gateway.guests import Guests
-from leasehold.leasing.backfill import Started
+from leasehold.leasing.backfill import Booking, Started
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
 from leasehold.model.effect import Decision, Preemption, StopLease
 from leasehold.model.lease import Lease
@@ -52,6 +52,7 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
     allocations, policy = guests.allocations, guests.allocations.settings.victims
     choice = policy.choose_from(allocations.preemptable(now_ms), needed_vms)
     report = _report(choice, taker, needed_vms)
+    freed: list[Booking] = []
     for victim in choice.victims:
         lease = allocations.held[victim.lease_id]
         outcome = Outcome.PREEMPT
@@ -59,7 +60,8 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
         allocations.changes.effects.append(
             Decision(lease, allocations.name, outcome, why, policy.name, preemption=report)
         )
-        _preempt(guests, lease, now_ms)
+        freed.append(_preempt(guests, lease, now_ms))
+    guests.queue.give_back(freed)
     return report.freed_vms
 
 
@@ -73,10 +75,12 @@ def shrink(guests: Guests, now_ms: int) -> None:
     if needed_vms <= 0:
         return
     choice = policy.choose_from(preemptable, needed_vms)
+    freed: list[Booking] = []
     for victim in choice.victims:
         lease = allocations.held[victim.lease_id]
         allocations.decide(lease, Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
-        _preempt(guests, lease, now_ms)
+        freed.append(_preempt(guests, lease, now_ms))
+    guests.queue.give_back(freed)
 
 
 def _reason(choice: VictimChoice, victim: Candidate, taker: Lease) -> Reason:
@@ -99,8 +103,8 @@ def _report(choice: VictimChoice, taker: Lease, needed_vms: int) -> Preemption:
     )
 
 
-def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
-    """Take the VMs of a guest; what becomes of it depends on its type.
+def _preempt(guests: Guests, lease: Lease, now_ms: int) -> Booking:
+    """Take the VMs of a guest; what becomes of it depends on its type. Returns what it had booked.
 
     One whose machines were not seen yet may have begun nevertheless: were it to wait instead, its command
     could run twice, and at two sites at a time.
@@ -108,7 +112,7 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     lease.work_left -= lease.ran_ms(now_ms) * guests.allocations.settings.speed_mips
     lease.preemptions += 1
     guests.allocations.leave(lease, now_ms)
-    guests.queue.release(lease, now_ms)
+    booking = guests.queue.unbook(lease, now_ms)
     match lease.request.lease_type:
         case LeaseType.CANCELABLE:
             guests.allocations.changes.effects.append(StopLease(lease))
@@ -118,3 +122,4 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
             guests.wait_suspended(lease)
         case _:
             guests.allocations.changes.displaced.append((lease, Reason.ROOM_IN_USE))
+    return booking

@@ -57,6 +57,12 @@ def reservation_depth(name: str) -> int | None:
     return int(depth)
 
 
+Booking = tuple[int, int, int]
+"""From when until when (ms) how many VMs are booked."""
+
+_FEW_BOOKINGS = 16
+"""More of them are given back in one sweep."""
+
 Started = list[tuple[Lease, Reason]]
 
 START_REASONS = {
@@ -157,13 +163,27 @@ class Backfiller:
 
     def release(self, lease: Lease, now_ms: int) -> None:
         """Give back what a lease still has booked from now on: it ended, or it gives way."""
-        start_ms = max(now_ms, lease.reserved_ms)
+        start_ms, end_ms, vms = self.unbook(lease, now_ms)
         for profile in self.books:
-            profile.give(start_ms, lease.end_ms, lease.vms)
+            profile.give(start_ms, end_ms, vms)
+
+    def give_back(self, bookings: list[Booking]) -> None:
+        """Give back what leases had booked."""
+        for profile in self.books:
+            if len(bookings) > _FEW_BOOKINGS:
+                profile.give_all(bookings)
+            else:
+                for start_ms, end_ms, vms in bookings:
+                    profile.give(start_ms, end_ms, vms)
+
+    def unbook(self, lease: Lease, now_ms: int) -> Booking:
+        """A lease has no booking any more; returns what it still had from now on, which is to be given back."""
+        booking = max(now_ms, lease.reserved_ms), lease.end_ms, lease.vms
         lease.reserved_ms = UNPLANNED
         row = self._rows.get(lease.id)
         if row is not None:
             self._queue.set_start(row, UNPLANNED)
+        return booking
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:
         """Take a waiting lease out of the queue, with its reservation."""

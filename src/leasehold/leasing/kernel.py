@@ -141,6 +141,28 @@ class Profile:
             if end_ms > self.freed_until_ms:
                 self.freed_until_ms = end_ms
 
+    def give_all(self, bookings: list[tuple[int, int, int]]) -> None:
+        """`give` each of these (start, end, VMs), in one sweep: of thousands, each would pass over all steps."""
+        change: dict[int, int] = {}
+        for start_ms, end_ms, vms in bookings:
+            if start_ms < end_ms:
+                change[start_ms] = change.get(start_ms, 0) + vms
+                change[end_ms] = change.get(end_ms, 0) - vms
+                self.was_freed = True
+                if end_ms > self.freed_until_ms:
+                    self.freed_until_ms = end_ms
+        before = dict(zip(self.times, self.free, strict=True))
+        times: list[int] = []
+        levels: list[int] = []
+        booked, more = 0, 0
+        for at_ms in sorted(before.keys() | change.keys()):
+            booked = before.get(at_ms, booked)
+            more += change.get(at_ms, 0)
+            if not levels or levels[len(levels) - 1] != booked + more:
+                times.append(at_ms)
+                levels.append(booked + more)
+        self._times, self._free, self.steps = _column(times), _column(levels), len(times)
+
     def shift(self, old_ms: int, new_ms: int, span_ms: int, vms: int) -> None:
         """Move a booking of ``span_ms`` from ``old_ms`` to the earlier ``new_ms``."""
         new_end_ms, old_end_ms = new_ms + span_ms, old_ms + span_ms
