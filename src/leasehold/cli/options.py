@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LEAN_TABLES = {
     "POLARS_MAX_THREADS": "1",
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
     "_RJEM_MALLOC_CONF": "narenas:1,tcache:false,dirty_decay_ms:200,muzzy_decay_ms:0",
 }
 

@@ -1,5 +1,6 @@
 """Runs from the command line: their folder, their progress, Ctrl-C, their products, and what is printed about them."""
 
+import ctypes
 import gc
 import itertools
 import shlex
@@ -7,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -76,14 +77,25 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
         if (out / MANIFEST).is_file():
             talk(f"leasehold: interrupted; results so far are in {out}")
         raise typer.Exit(INTERRUPTED) from None
-    gc.collect()  # what was simulated is a web of references; the report is not made beside it
+    give_memory_back()
     return load(result.path)
+
+
+def give_memory_back() -> None:
+    """Let what comes next not be made beside what is left of what came before.
+
+    What was simulated is a web of references, and the C library keeps what was freed in between, if it is not asked.
+    """
+    gc.collect()
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries have no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def make_products(run: Run, manner: Manner) -> Path | None:
     """Write the files for other tools and the report; gives the report, None where there is none."""
     if manner.export:
         write_formats(run, run.path)
+        give_memory_back()
     if not manner.report:
         return None
     if not can_draw():
