@@ -123,17 +123,23 @@ def summarise(run: Run, wanted: Wanted) -> Summary:
         facts = segment_facts(matched)
         segments.add(_by_cell(facts, wanted.segments))
         levels.add(_changes(facts, run))
-        preempted.append(facts.filter("is_preempted").select(*CELL, "lease_id").unique(maintain_order=True))
+        gave_way = facts.filter("is_preempted").select(*CELL, "lease_id").unique(maintain_order=True)
+        if not (preempted and gave_way.is_empty()):
+            preempted.append(gave_way)
 
-    for part in slices_of(run, "leases", LEASE_COLUMNS):
+    def account_with_leases(part: pl.DataFrame) -> int:
+        """Return how many of the leases held machines."""
         facts = lease_facts(part, run.sites)
         leases.add(_by_cell(facts, wanted.leases))
         endings.add(facts.group_by("party", "state", "reason").agg(**_IN_WORDS))
         waits.add(facts.drop_nulls("wait_ms").group_by(*CELL, low=LOW).agg(leases=pl.len().cast(pl.Int64)))
         matched = held.take(facts)
         account(matched)
-        owned += matched["lease_id"].filter(matched["kind"].is_in(WORKED)).n_unique()
         delays.add(_by_cell(starts.take(facts), wanted.delays))
+        return matched["lease_id"].filter(matched["kind"].is_in(WORKED)).n_unique()
+
+    for part in slices_of(run, "leases", LEASE_COLUMNS):
+        owned += account_with_leases(part)
     for matched in held.rest():  # tables in another order than ours: their leases are looked up
         account(matched)
         owned = -1

@@ -12,7 +12,7 @@ from leasehold.analysis.export import assign_processors, holdings
 from leasehold.analysis.facts import GUESTS, PARTIES, PARTY
 from leasehold.analysis.measures import summary_of, waits_of
 from leasehold.analysis.metrics import by_cluster_and_party, totals
-from leasehold.analysis.passes import mean_held
+from leasehold.analysis.passes import Cells, mean_held, slices_of
 from leasehold.analysis.report.render import FILE_STYLE, IDLE, Spec, Style, write_png, write_svg
 from leasehold.analysis.run import Run, streamed
 from leasehold.analysis.waits import curve
@@ -73,16 +73,19 @@ def most_contended(run: Run) -> GanttWindow | None:
 
 
 def _readable_stretch(run: Run, site: str) -> GanttWindow:
-    here = run.scan("segments").filter(pl.col("site") == site)
-    steps = min(-(-streamed(here.select(pl.len())).item() * 2 // READABLE_SEGMENTS), _MOST_STEPS)
+    here = pl.col("site") == site
+    segments = streamed(run.scan("segments").filter(here).select(pl.len())).item()
+    steps = min(-(-segments * 2 // READABLE_SEGMENTS), _MOST_STEPS)
     if steps <= 2:  # noqa: PLR2004 - two halves make a whole
         return GanttWindow(site, run.begin_ms, run.end_ms, is_whole=True)
     step_ms = -(-run.span_ms // steps)
     number = (pl.col("end_ms") - run.begin_ms) // step_ms
     stirred = pl.when(pl.col("ended_by") == "preempted").then("vms").otherwise(0).sum()
     held = ((pl.col("end_ms") - pl.col("start_ms")) * pl.col("vms")).sum()
-    by_step = streamed(here.group_by(step=number).agg(stirred=stirred, held=held))
-    step = by_step.sort(["stirred", "held", "step"], descending=[True, True, False])["step"][0]
+    by_step = Cells(("step",))
+    for part in slices_of(run, "segments", ("site", "start_ms", "end_ms", "vms", "ended_by")):
+        by_step.add(part.filter(here).group_by(step=number).agg(stirred=stirred, held=held))
+    step = by_step.total().sort(["stirred", "held", "step"], descending=[True, True, False])["step"][0]
     # Half a step before and after, so that the bars that were cut there are seen whole.
     middle_ms = run.begin_ms + step * step_ms + step_ms // 2
     from_ms = max(run.begin_ms, min(middle_ms - step_ms, run.end_ms - 2 * step_ms))
