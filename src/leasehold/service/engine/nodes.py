@@ -54,7 +54,7 @@ _LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "seen_ms", "charged"
 _heavy = attrgetter(*(each.name for each in fields(NodeRow) if each.name not in _LIGHT))
 """The rest of it."""
 
-NODE_BATCH = 500
+NODE_BATCH = 200
 """The engine takes in no more nodes in one step: requests come in between."""
 
 _amounts = lru_cache(4_096)(Amounts)
