@@ -15,7 +15,7 @@ from leasehold.leasing.victims import minimal_sets
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.guard import RepreemptionSurcharge, Surcharge, by_value
-from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within, two_lightest
+from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within, least_weight, two_lightest
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
@@ -190,6 +190,7 @@ def test_the_two_lightest_whether_leases_of_a_width_are_taken_one_by_one_or_sear
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(minimal_sets, "_MANY_ALIKE", many_alike)
         found, second = two_lightest(MinimalSets(*problem), first, lambda _: 1)
+        assert least_weight(MinimalSets(*problem), first) == sum(map(first, best))
     assert numbers(found) == numbers(best)
     assert (numbers(second) if second else None) == (numbers(others[0]) if others else None)
 

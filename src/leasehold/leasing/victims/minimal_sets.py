@@ -193,6 +193,12 @@ def two_lightest(
     return _Walks(few, _weights(few, first, then)).two_best()
 
 
+def least_weight(sets: MinimalSets, weight: Callable[[Candidate], int]) -> int:
+    """The least sum of weights that a set has; without the sets, no ties have to be broken."""
+    few = MinimalSets(contenders(sets, weight), sets.needed_vms)
+    return _Walks(few, [weight(lease) for lease in few.leases]).least_of_all()
+
+
 def _weights(sets: MinimalSets, first: Callable[[Candidate], int], then: Callable[[Candidate], int]) -> list[int]:
     """Weigh each lease by one integer whose sums order sets by first, then, lowest numbers.
 
@@ -279,6 +285,16 @@ class _Walks:
                 todo += [(first, middle, low, place + 1), (middle + 1, end, place, high)]
         return row
 
+    def least_of_all(self) -> int:
+        """Return what the best walk weighs."""
+        return min(self._totals(0, self.needed_vms))
+
+    def _totals(self, start: int, rest: int) -> list[int]:
+        """What the best walks from here weigh that take 0, 1, 2... of the first width."""
+        (vms, leases, sums), below = self.widths[start], self.least[start + 1]
+        most = min(len(leases), -(-rest // vms))
+        return [sums[many] + below[max(0, rest - many * vms)] for many in range(most + 1)]
+
     def two_best(self) -> tuple[CandidateSet, CandidateSet | None]:
         """Return the best walk and the next."""
         best, detours = self._best_from(0, self.needed_vms)
@@ -293,11 +309,9 @@ class _Walks:
         spent = 0
         detours: list[_Detour] = []
         while rest > 0:
-            (vms, leases, sums), below = self.widths[start], self.least[start + 1]
+            (vms, leases, sums), totals = self.widths[start], self._totals(start, rest)
             start += 1
-            most = min(len(leases), -(-rest // vms))
-            totals = [sums[many] + below[max(0, rest - many * vms)] for many in range(most + 1)]
-            many, *others = nsmallest(2, range(most + 1), key=totals.__getitem__)
+            many, *others = nsmallest(2, range(len(totals)), key=totals.__getitem__)
             detours += [
                 _Detour(spent + totals[other], (*taken, *_by_number(leases[:other])), start, rest - other * vms)
                 for other in others

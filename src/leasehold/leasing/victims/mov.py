@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, cost_of
-from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice
+from leasehold.leasing.victims.minimal_sets import MinimalSets, least_weight, two_lightest
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.pool import CandidatePool
 
@@ -38,5 +38,4 @@ def cheapest_two(sets: MinimalSets) -> tuple[CandidateSet, CandidateSet | None]:
 
 def least_cost_vm_ms(sets: MinimalSets) -> int:
     """What the cheapest set is charged: the bound that other policies are measured against."""
-    best, _ = cheapest_two(sets)
-    return cost_of(best)
+    return least_weight(sets, lambda lease: lease.cost_vm_ms)
