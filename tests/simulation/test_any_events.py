@@ -97,8 +97,20 @@ def own_clusters(draw: st.DrawFn) -> list[Plain]:
             cluster["starts"] = {"mean_s": draw(st.integers(1, 30)), "fail_share": draw(st.sampled_from([0, 0.3]))}
         elif draw(st.booleans()):
             cluster["native_order"] = draw(st.sampled_from(["fifo", "shortest", "widest"]))
+        if "failures" not in cluster and "starts" not in cluster and draw(st.booleans()):
+            cluster["nodes"] = [{"count": 2, "cores": 2, "software": ["gcc 12"]}, {"count": 1, "cores": 3}]
         clusters.append(cluster)
     return clusters
+
+
+@st.composite
+def jobs_with_needs(draw: st.DrawFn) -> Plain:
+    """Jobs for clusters with nodes."""
+    kind = draw(st.sampled_from(["suspendable", "cancelable", "migratable", "non-preemptable"]))
+    keys: Plain = {"at_s": draw(TIMES), "runs_s": draw(st.integers(1, 150)), "type": kind, "restarts": 1}
+    keys |= {"count": draw(st.integers(1, 4)), "every_s": draw(st.integers(0, 40)), "nodes": draw(st.integers(1, 2))}
+    keys |= {"software": ["gcc >= 12"]} if draw(st.booleans()) else {}
+    return keys | ({"within_s": draw(st.integers(1, 400))} if draw(st.booleans()) else {})
 
 
 @st.composite
@@ -133,6 +145,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
         kinds = ["drain", "resume", "unreachable", "reachable", "forget"]
         for kind in draw(st.lists(st.sampled_from(kinds), max_size=3)):
             timeline.append({"at_s": draw(TIMES), "kind": kind, "site": "c"})
+    with_nodes = [cluster["name"] for cluster in clusters if "nodes" in cluster]
+    timeline = [one for one in timeline if one["kind"] != "node-failure" or one["site"] not in with_nodes]
     keys: Plain = {
         "name": "any",
         "seed": draw(st.integers(0, 99)),
@@ -144,6 +158,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
         "horizon_s": 2_000,
         "drain": False,
     }
+    if with_nodes:
+        keys["job"] = draw(st.lists(jobs_with_needs(), max_size=3))
     if draw(st.booleans()):
         keys["agreement"] = [terms(2, penalty=5)]
         if draw(st.booleans()):
