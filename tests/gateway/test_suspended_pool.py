@@ -15,6 +15,7 @@ from tests.gateway.random_worlds import (
     three_sites,
     unfold,
 )
+from tests.gateway.telling import Told, begun, lent, own
 from tests.gateway.test_restart import ForgetfulWorld
 from tests.searching import examples
 
@@ -22,7 +23,7 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.restart import take_up
 from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import SuspendLease
-from leasehold.model.event import CancelRequested, Submitted
+from leasehold.model.event import CancelRequested, LeaseEnded, LeaseSaved, SiteFellSilent, Submitted, Tick
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
@@ -116,6 +117,15 @@ def test_it_is_moved_when_its_deadline_presses_and_its_home_has_no_room() -> Non
     history = play(jobs, three(), Stingy(1e6), tick_ms=1_000)
     assert [(what, where) for _, what, where in history.moves(1)][-1][0] == "migrate"
     assert history.ends()[1][1] is Reason.COMPLETED
+
+
+def test_it_is_moved_when_its_deadline_presses_and_its_home_does_not_answer() -> None:
+    told = Told(*three(), routing=Stingy(1_000))
+    told.at(0, lent(1, 4, 20, "migratable", deadline_s=200))
+    told.at(5, own(2, 4, 10))
+    told.at(7, LeaseSaved(1, 1))
+    told.at(15, LeaseEnded(2, 1), SiteFellSilent("a"))
+    assert begun(told.at(100, Tick("a"))) == [(1, "b")]
 
 
 def test_it_has_failed_once_no_place_could_meet_its_deadline_and_not_before() -> None:

@@ -241,6 +241,8 @@ class Guests:
             return
         resumed = lease.state is LeaseState.SUSPENDED
         if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_over_quota(lease, now_ms)):
+            self.queue.release(lease, now_ms)
+            self.queue.submit(lease)
             return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
@@ -261,9 +263,6 @@ class Guests:
         if not self.allocations.is_silent:
             return False
         lease.earliest_ms = now_ms + RETRY_MS
-        if not self._is_pooled(lease):
-            self.queue.release(lease, now_ms)
-            self.queue.submit(lease)
         if lease.id not in self._unreachable:
             self._unreachable[lease.id] = lease
             self.allocations.decide(lease, Outcome.WAIT, Reason.SITE_UNREACHABLE, GUESTS_IN_FREE_ROOM)
@@ -290,9 +289,6 @@ class Guests:
 
     def _defer(self, lease: Lease, breach: Breach, now_ms: int) -> None:
         lease.earliest_ms = max(retry_ms(breach, now_ms + RETRY_MS), now_ms + 1)
-        if not self._is_pooled(lease):
-            self.queue.release(lease, now_ms)
-            self.queue.submit(lease)
         self.allocations.defer(lease, breach, AGREEMENT)
 
     def due_reservations(self, now_ms: int) -> list[Lease]:
