@@ -409,6 +409,24 @@ def test_an_agreement_that_keeps_a_guest_from_resuming_promises_nothing(corrupte
     assert validate(corrupted(put_off)) == []
 
 
+def test_room_may_be_made_twice_for_a_job_that_another_scheduler_holds_back(
+    corrupted: Callable[[Corruption], Run],
+) -> None:
+    """Guest 10 gives way to local job 6 at 15,000 ms, before guest 5 does at 20,000 ms."""
+
+    def make_room_before(tables: Tables) -> None:
+        of_guest: Row = {"site": "b", "first_start_ms": 14_000, "end_ms": 15_000, "preemptions": 1}
+        times: Row = {"submit_ms": 14_000, "requested_ms": 9_000, "reason": "terminated"}
+        tables.lease(10, "cancelable", "terminated", vms=1, **of_guest, **times)
+        tables.sites[1]["slots"] = 5
+        tables.held(10, "b", (14_000, 15_000), "preempted")
+        tables.of("leases", 6)["submit_ms"] = tables.of("leases", 6)["ready_ms"] = 15_000
+        tables.held(6, "b", (15_000, 15_001), "failed", "start")
+        tables.preempted(15_000, victim=10, site="b", by=6, victim_set=1, needed=1)
+
+    assert validate(corrupted(make_room_before)) == []
+
+
 def test_non_preemptable_guests_may_delay_locals(corrupted: Callable[[Corruption], Run]) -> None:
     def add_one(tables: Tables) -> None:
         _guest_for_good(tables)

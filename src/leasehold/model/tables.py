@@ -115,7 +115,7 @@ class DecisionTableRow(NamedTuple):
     ] = None
     victim_set: Annotated[
         int | None,
-        "number of the choice, equal to the ID of its beneficiary; all its victims have the same",
+        "number of the choice, equal to the ID of its beneficiary; all its victims of one time have the same",
     ] = None
     set_leases: Annotated[int | None, "number of leases in the chosen set"] = None
     set_vms: Annotated[int | None, "number of VMs of these leases"] = None

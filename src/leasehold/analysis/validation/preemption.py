@@ -150,11 +150,15 @@ def set_miscounted(evidence: Evidence) -> pl.DataFrame:
 
 
 def _sets(evidence: Evidence) -> pl.DataFrame:
-    """Return one row for each victim set, with what its victims freed together and the smallest of them."""
+    """Return one row for each victim set, with what its victims freed together and the smallest of them.
+
+    A local request for which room was made may wait again, where its cluster's own scheduler starts another one
+    first; room is then made for it once more.
+    """
     victims = evidence.preemptions.join(evidence.leases.select("lease_id", "vms"), on="lease_id", how="inner")
-    stated = pl.col("beneficiary", "site", "time_ms", "set_leases", "set_vms", "needed_vms").first()
+    stated = pl.col("beneficiary", "site", "set_leases", "set_vms", "needed_vms").first()
     found = {"victims": pl.len(), "freed_vms": pl.col("vms").sum(), "smallest_vms": pl.col("vms").min()}
-    return victims.group_by("victim_set", maintain_order=True).agg(stated, **found)
+    return victims.group_by("victim_set", "time_ms", maintain_order=True).agg(stated, **found)
 
 
 PREEMPTION = (
