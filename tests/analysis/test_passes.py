@@ -8,12 +8,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from leasehold.analysis.export import write_batsim_jobs, write_swf
 from leasehold.analysis.facts import PARTIES
 from leasehold.analysis.measures import summary_of
 from leasehold.analysis.metrics import by_cluster_and_party, by_reason, reconcile, totals
 from leasehold.analysis.passes import STRETCHES, mean_held
 from leasehold.analysis.report.contents import headline, what_happened
 from leasehold.analysis.run import Run, load
+from leasehold.analysis.validation import validate
 
 ORDERS: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "as written": lambda table: table,
@@ -40,10 +42,13 @@ def numbers(run: Run) -> dict[str, Any]:
 
 
 def rewritten(run: Run, folder: Path, order: Callable[[pl.DataFrame], pl.DataFrame]) -> Run:
-    """The same run, its tables in another order."""
+    """The same run, its tables in another order and in several files each."""
     shutil.copytree(run.path, folder)
     for table in ("leases", "segments", "baseline"):
-        order(run.scan(table).collect()).write_parquet(folder / f"{table}.parquet" / "00000.parquet")
+        (folder / f"{table}.parquet").unlink()
+        (folder / f"{table}.parquet").mkdir()
+        for number, rows in enumerate(order(run.scan(table).collect()).iter_slices(50)):
+            rows.write_parquet(folder / f"{table}.parquet" / f"{number:05}.parquet")
     return load(folder)
 
 
@@ -78,3 +83,18 @@ def test_the_answer_in_words_reads_no_whole_table(small: Run) -> None:
     assert what_happened(opened, told)
     assert reconcile(opened) == []
     assert not {"leases", "segments", "decisions", "baseline"} & vars(opened).keys()
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_exports_are_the_same_whatever_files_the_tables_are_in(
+    toy: Run, order: Callable[[pl.DataFrame], pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = rewritten(toy, tmp_path / "toy", order)
+    monkeypatch.setattr("leasehold.analysis.run._ROWS_PER_SAMPLE", 1)
+    monkeypatch.setattr("leasehold.analysis.export._ROWS_PER_WINDOW", 20)
+    monkeypatch.setattr("leasehold.analysis.validation.evidence.ROWS_PER_PART", 30)
+    monkeypatch.setattr("leasehold.analysis.validation.preemption.ROWS_PER_PART", 30)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for write in (write_swf, write_batsim_jobs):
+        assert write(toy, whole).read_text() == write(again, cut).read_text()
+    assert validate(again) == []

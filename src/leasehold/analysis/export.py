@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.run import Run, Window, streamed, within
+from leasehold.analysis.run import Run, Window, streamed
 
 Interval = tuple[int, int]
 """First and last processor of an unbroken row of them, both included."""
@@ -124,7 +124,7 @@ def write_swf(run: Run, path: Path) -> Path:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"; {line}\n" for line in _header(run, partitions, len(users)))
         for window in run.windows("leases", "submit_ms", _ROWS_PER_WINDOW):
-            rows = within(run.scan("leases"), "submit_ms", window).sort("submit_ms", "lease_id").select(fields)
+            rows = run.within("leases", "submit_ms", window).sort("submit_ms", "lease_id").select(fields)
             file.write(rows.collect().write_csv(separator=" ", include_header=False))
     return path
 
@@ -223,7 +223,7 @@ def write_batsim_jobs(run: Run, path: Path) -> Path:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_described(run, pl.DataFrame(schema=_ROW)).select(_columns()).write_csv())
         for window in run.windows("segments", "start_ms", _ROWS_PER_WINDOW):
-            held.begin(within(run.scan("segments"), "start_ms", window))
+            held.begin(run.within("segments", "start_ms", window))
             ended = pl.DataFrame(held.ended_before(window[1]), _ROW, orient="row")
             rows = _described(run, pl.concat([ended, _never_held(run, window)])).sort("finish_ms", "lease_id", "part")
             held.forget(rows.filter(pl.col("end_ms") == pl.col("finish_ms"))["lease_id"])
@@ -290,10 +290,10 @@ class _Held:
 def _never_held(run: Run, window: Window) -> pl.DataFrame:
     """Return the leases that were refused or cancelled in that time and never held anything."""
     refused = pl.col("state").is_in(["refused", "cancelled"])
-    found = within(run.scan("leases").filter(refused), "end_ms", window).select("lease_id", finish_ms="end_ms")
+    found = run.within("leases", "end_ms", window).filter(refused).select("lease_id", finish_ms="end_ms")
     leases = found.collect()
     if not leases.is_empty():
-        held = run.scan("segments").filter(_is_one_of(leases["lease_id"])).select("lease_id").collect()
+        held = run.of_leases("segments", leases["lease_id"]).select("lease_id").collect()
         leases = leases.join(held, on="lease_id", how="anti")
     rest = [pl.lit(value, _ROW[name]).alias(name) for name, value in _NEVER_HELD.items()]
     return leases.select("finish_ms", "lease_id", *rest)
@@ -302,15 +302,8 @@ def _never_held(run: Run, window: Window) -> pl.DataFrame:
 def _described(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Add what was requested."""
     asked = ("lease_id", "source", "submit_ms", "requested_ms", "end_ms")
-    leases = run.scan("leases").select(*asked, asked_vms="vms", party=PARTY)
-    leases = leases.head(0) if rows.is_empty() else leases.filter(_is_one_of(rows["lease_id"]))
+    leases = run.of_leases("leases", rows["lease_id"]).select(*asked, asked_vms="vms", party=PARTY)
     return rows.join(leases.collect(), on="lease_id", how="left")
-
-
-def _is_one_of(lease_ids: pl.Series) -> pl.Expr:
-    """Say which rows are of these leases; the bounds spare reading most of the others."""
-    ids = pl.col("lease_id")
-    return ids.is_between(lease_ids.min(), lease_ids.max()) & ids.is_in(lease_ids.implode())
 
 
 def _columns() -> list[pl.Expr]:

@@ -53,6 +53,7 @@ class Run:
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
+        self._extremes: dict[tuple[str, str], list[tuple[Path, int | None, int, int]]] = {}
 
     @property
     def name(self) -> str:
@@ -118,13 +119,53 @@ class Run:
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table to be queried without reading all of it; one that is not there has no rows."""
-        there, schema = _table_path(self.path, table), polars_schema(table)
-        if not there.exists():
+        return self._scan(table, _table_files(self.path, table))
+
+    def _scan(self, table: str, files: Sequence[Path]) -> pl.LazyFrame:
+        schema = polars_schema(table)
+        if not files:
             return pl.LazyFrame(schema=schema)
-        found = pl.scan_parquet(there)
+        found = pl.scan_parquet(list(files))
         names = found.collect_schema().names()
         added = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in names]
         return found.with_columns(added).select(schema.names())
+
+    def within(self, table: str, column: str, window: Window) -> pl.LazyFrame:
+        """Return the rows of a table in a span of a column; those without a value are before all others."""
+        first, end = window
+        value, is_before_all = pl.col(column), first is None
+        rows = self._scan(table, self._files_with(table, column, first, None if end is None else end - 1))
+        if first is not None:
+            rows = rows.filter(value >= first)
+        if end is not None:
+            rows = rows.filter((value < end) | value.is_null() if is_before_all else value < end)
+        return rows
+
+    def of_leases(self, table: str, lease_ids: pl.Series) -> pl.LazyFrame:
+        """Return the rows of a table that concern these leases."""
+        least, most = lease_ids.min(), lease_ids.max()
+        if not isinstance(least, int) or not isinstance(most, int):
+            return self._scan(table, [])
+        files = self._files_with(table, "lease_id", least, most)
+        return self._scan(table, files).filter(pl.col("lease_id").is_in(lease_ids.implode()))
+
+    def _files_with(self, table: str, column: str, least: int | None, most: int | None) -> list[Path]:
+        """Return the files of a table that may have rows with such values: few, as rows are written in order of time.
+
+        Without a least value, those with nulls are among them.
+        """
+        found = self._extremes.get((table, column))
+        if found is None:
+            found = self._extremes[table, column] = [
+                (file, *pl.scan_parquet(file).select(*_extremes_of(column)).collect(engine="streaming").row(0))
+                for file in _table_files(self.path, table)
+            ]
+        return [
+            file
+            for file, lowest, highest, nulls in found
+            if (least is None and nulls)
+            or (lowest is not None and (most is None or lowest <= most) and (least is None or highest >= least))
+        ]
 
     def height(self, table: str) -> int:
         """Count the rows of a table."""
@@ -132,9 +173,17 @@ class Run:
 
     def slices(self, table: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Read some columns of a table slice by slice, in its order."""
-        chosen = self.scan(table).select(columns)
-        for start in range(0, self.height(table), SLICE_ROWS):
-            yield chosen.slice(start, SLICE_ROWS).collect()
+        rest: pl.DataFrame | None = None
+        for file in _table_files(self.path, table):
+            chosen = self._scan(table, [file])
+            for start in range(0, _whole(chosen.select(pl.len()).collect().item()), SLICE_ROWS):
+                part = chosen.select(columns).slice(start, SLICE_ROWS).collect()
+                rest = part if rest is None else pl.concat([rest, part])
+                if rest.height >= SLICE_ROWS:
+                    yield rest[:SLICE_ROWS]
+                    rest = rest[SLICE_ROWS:]
+        if rest is not None and rest.height:
+            yield rest
 
     def windows(self, table: str, column: str, rows: int) -> Iterator[Window]:
         """Cut a table into spans of a column of numbers, in order, each of about so many rows."""
@@ -150,17 +199,6 @@ class Run:
         return self.scan(table).collect()
 
 
-def within(table: pl.LazyFrame, column: str, window: Window) -> pl.LazyFrame:
-    """Return the rows of a table in a span of a column; those without a value are before all others."""
-    first, end = window
-    value = pl.col(column)
-    if first is not None:
-        table = table.filter(value >= first)
-    if end is not None:
-        table = table.filter(value < end if first is not None else (value < end) | value.is_null())
-    return table
-
-
 def streamed(query: pl.LazyFrame) -> pl.DataFrame:
     """Collect a query without holding the tables that it reads in memory."""
     return query.collect(engine="streaming")
@@ -171,9 +209,15 @@ def polars_schema(table: str) -> pl.Schema:
     return pl.Schema({column: _TYPES[kind] for column, kind in TABLES[table].items()})
 
 
-def _table_path(folder: Path, table: str) -> Path:
-    """Where a table is: a folder of files in the order of their names; tables made elsewhere may be one file."""
-    return folder / f"{table}.parquet"
+def _table_files(folder: Path, table: str) -> list[Path]:
+    """Return the files of a table, a folder of them in the order of their names; made elsewhere it may be one file."""
+    there = folder / f"{table}.parquet"
+    return [there] if there.is_file() else sorted(there.glob("*.parquet"))
+
+
+def _extremes_of(column: str) -> tuple[pl.Expr, ...]:
+    value = pl.col(column)
+    return value.min().alias("least"), value.max().alias("most"), value.null_count().alias("nulls")
 
 
 def _whole(value: object) -> int:
@@ -195,8 +239,7 @@ def _read_manifest(folder: Path) -> Mapping[str, Any]:
 
 
 def _check_table(folder: Path, table: str) -> None:
-    there = _table_path(folder, table)
-    files = [there] if there.is_file() else sorted(there.glob("*.parquet"))
+    files = _table_files(folder, table)
     if not files:
         if table in OPTIONAL_TABLES:
             return

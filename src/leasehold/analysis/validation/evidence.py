@@ -6,11 +6,11 @@ those of a lease, of a preemption with everything that took part in it, of a co-
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import polars as pl
 
-from leasehold.analysis.run import Run, Window, streamed, within
+from leasehold.analysis.run import Run, Window, streamed
 
 LEASE, WITH_BENEFICIARIES, COALLOCATION, WHOLE = range(4)
 """What a rule needs together: all of a lease, of the leases of a preemption, of those of a co-allocation, or sums."""
@@ -144,14 +144,13 @@ class ValidationRule:
 class _PartOfRun(Run):
     """Some of the rows of a run."""
 
-    def __init__(self, whole: Run, chosen: Mapping[str, Callable[[pl.LazyFrame], pl.LazyFrame]]) -> None:
+    def __init__(self, whole: Run, chosen: Mapping[str, pl.LazyFrame]) -> None:
         super().__init__(whole.path, whole.manifest)
         self._chosen = chosen
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return the rows of a table that are in this part."""
-        rows = super().scan(table)
-        return self._chosen[table](rows) if table in self._chosen else rows
+        return self._chosen[table] if table in self._chosen else super().scan(table)
 
 
 def parts_of(whole: Evidence, needs: int) -> Iterator[Evidence]:
@@ -169,38 +168,19 @@ def parts_of(whole: Evidence, needs: int) -> Iterator[Evidence]:
         yield Evidence(_PartOfRun(run, choose(run, window)), whole)
 
 
-Choice = dict[str, Callable[[pl.LazyFrame], pl.LazyFrame]]
-"""By table: the rows of it that are in a part."""
+def _of_leases(run: Run, window: Window) -> dict[str, pl.LazyFrame]:
+    return {table: run.within(table, "lease_id", window) for table in ("leases", "segments", "decisions", "baseline")}
 
 
-def _of_leases(_: Run, window: Window) -> Choice:
-    of_leases = partial(within, column="lease_id", window=window)
-    return dict.fromkeys(("leases", "segments", "decisions", "baseline"), of_leases)
+def _of_preemptions(run: Run, window: Window) -> dict[str, pl.LazyFrame]:
+    decisions = run.within("decisions", "victim_set", window).filter(pl.col("outcome") == "preempt")
+    took_part = decisions.select("lease_id", "beneficiary").collect()
+    lease_ids = pl.concat([took_part["lease_id"], took_part["beneficiary"]]).unique()
+    return {"decisions": decisions} | {table: run.of_leases(table, lease_ids) for table in ("leases", "segments")}
 
 
-def _of_preemptions(run: Run, window: Window) -> Choice:
-    def chosen(decisions: pl.LazyFrame) -> pl.LazyFrame:
-        return within(decisions.filter(pl.col("outcome") == "preempt"), "victim_set", window)
-
-    took_part = chosen(run.scan("decisions")).select("lease_id", "beneficiary").collect()
-    leases = partial(_with_leases, lease_ids=pl.concat([took_part["lease_id"], took_part["beneficiary"]]).unique())
-    return {"decisions": chosen, "leases": leases, "segments": leases}
-
-
-def _of_coallocations(run: Run, window: Window) -> Choice:
-    chosen = partial(within, column="coallocation_id", window=window)
-
-    def components(leases: pl.LazyFrame) -> pl.LazyFrame:
-        return chosen(leases.filter(pl.col("coallocation_id").is_not_null()))
-
-    lease_ids = components(run.scan("leases")).select("lease_id").collect()["lease_id"]
-    return {
-        "coallocations": chosen,
-        "leases": components,
-        "segments": partial(_with_leases, lease_ids=lease_ids),
-        "decisions": lambda decisions: decisions.head(0),
-    }
-
-
-def _with_leases(rows: pl.LazyFrame, lease_ids: pl.Series) -> pl.LazyFrame:
-    return rows.filter(pl.col("lease_id").is_in(lease_ids.implode()))
+def _of_coallocations(run: Run, window: Window) -> dict[str, pl.LazyFrame]:
+    leases = run.within("leases", "coallocation_id", window).filter(pl.col("coallocation_id").is_not_null())
+    segments = run.of_leases("segments", leases.select("lease_id").collect()["lease_id"])
+    coallocations = run.within("coallocations", "coallocation_id", window)
+    return {"coallocations": coallocations, "leases": leases, "segments": segments}

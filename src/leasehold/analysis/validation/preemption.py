@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from leasehold.analysis.run import within
 from leasehold.analysis.validation.evidence import (
     IS_HARD,
     ROWS_PER_PART,
@@ -16,7 +15,7 @@ from leasehold.analysis.validation.evidence import (
 
 def slots_exceeded(evidence: Evidence) -> pl.DataFrame:
     """Find the instants at which a site holds more VMs than it has slots."""
-    over = _held(evidence, evidence.run.scan("segments"), pl.col("held_vms") > pl.col("slots"))
+    over = _held(evidence, pl.col("held_vms") > pl.col("slots"))
     sentence = pl.format("{} VMs are held at {}, which has {} slots", "held_vms", "site", "slots")
     return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
 
@@ -24,26 +23,30 @@ def slots_exceeded(evidence: Evidence) -> pl.DataFrame:
 def share_exceeded(evidence: Evidence) -> pl.DataFrame:
     """Find the instants at which Non-preemptable guests hold more than a site's share for them."""
     cap = pl.col("non_preemptable_share_vms")
-    guests = evidence.run.scan("leases").filter(IS_HARD).select("lease_id")
-    segments = evidence.run.scan("segments").filter(pl.col("kind") != "start").join(guests, on="lease_id", how="semi")
     if evidence.run.sites["non_preemptable_share_vms"].null_count() == evidence.run.sites.height:
-        segments = segments.head(0)
-    over = _held(evidence, segments, pl.col("held_vms") > cap)
+        return findings(evidence.run.sites.clear(), pl.col("site"), lease_id=None)
+    guests = evidence.run.scan("leases").filter(IS_HARD).select("lease_id")
+    over = _held(evidence, pl.col("held_vms") > cap, guests)
     sentence = pl.format(
         "Non-preemptable guests hold {} VMs at {}, whose share for them is {}", "held_vms", "site", cap
     )
     return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
 
 
-def _held(evidence: Evidence, segments: pl.LazyFrame, too_many: pl.Expr) -> pl.DataFrame:
-    """Return when sites hold too many VMs; what is held is carried from one window of time to the next."""
+def _held(evidence: Evidence, too_many: pl.Expr, guests: pl.LazyFrame | None = None) -> pl.DataFrame:
+    """Return when leases, or guests alone, hold too many VMs; what is held is carried from one time to the next."""
     run, found = evidence.run, []
     before = pl.DataFrame(schema={"site": pl.String, "vms": pl.Int64})
     for window in run.windows("segments", "start_ms", ROWS_PER_PART):
+        begin, end = (run.within("segments", column, window) for column in ("start_ms", "end_ms"))
+        if guests is not None:
+            begin, end = (
+                rows.filter(pl.col("kind") != "start").join(guests, on="lease_id", how="semi") for rows in (begin, end)
+            )
         changes = [
             before.lazy().select("site", "vms", time_ms=pl.lit(window[0], pl.Int64)),
-            within(segments, "start_ms", window).select("site", "vms", time_ms="start_ms"),
-            within(segments, "end_ms", window).select("site", vms=-pl.col("vms"), time_ms="end_ms"),
+            begin.select("site", "vms", time_ms="start_ms"),
+            end.select("site", vms=-pl.col("vms"), time_ms="end_ms"),
         ]
         at_once = pl.concat(changes).group_by("site", "time_ms").agg(pl.col("vms").sum()).sort("site", "time_ms")
         held = at_once.with_columns(held_vms=pl.col("vms").cum_sum().over("site")).collect()
