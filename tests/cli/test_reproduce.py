@@ -71,6 +71,17 @@ def test_leaves_report_data_and_every_single_result(cli: Cli) -> None:
     assert results.height == 3 * CONFIGURATIONS
 
 
+def test_one_table_runs_its_rows_alone(cli: Cli, measured: Measured) -> None:
+    said = cli("reproduce", "002-table7", "--seeds", "3", "--jobs", "1", "--out", "found")
+    assert said.code == 0
+    assert {name for name, _ in measured} == set(plan().tables[6].rows.values())
+    assert "Table 7: " in said.out
+    assert "Table 1: " not in said.out
+    report = Path("found/usla.md").read_text(encoding="utf-8")
+    assert "`leasehold reproduce 002-table7 --seeds 3`" in report
+    assert "Readings that were not taken" not in report
+
+
 def test_quiet_says_only_where_it_is(cli: Cli) -> None:
     said = cli(*COMMAND, "--quiet")
     assert said.out.splitlines() == [f"found/usla{end}" for end in WRITTEN]

@@ -20,9 +20,12 @@ class Noted:
     """An evaluation that notes what is asked of it."""
 
     does = "Notes what is asked."
+    publication = ""
 
     def __init__(self, name: str, asked: Asked) -> None:
         self.name = name
+        self.elsewhere = {f"{name}-fig2": ["second-fig1a"]}
+        self.not_run = {f"{name}-fig0": "diagram"}
         self._asked = asked
 
     def parts(self) -> Sequence[str]:
@@ -94,11 +97,52 @@ def test_an_unknown_name_is_answered_with_the_nearest(cli: Cli) -> None:
 
 def test_every_name_is_completed_and_leads_to_its_evaluation() -> None:
     assert {"003", "003-fig5a", "beyond-r2", "all"} <= set(all_names())
-    assert complete_name("003-fig5") == ["003-fig5a", "003-fig5b", "003-fig5c", "003-fig5d"]
+    assert complete_name("003-fig5") == ["003-fig5a", "003-fig5b", "003-fig5c", "003-fig5d", "003-fig5"]
     for name in all_names():
         if name != reproduce.EVERYTHING:
-            (evaluation,) = asked_for([name])
-            assert name.startswith(evaluation)
+            ((evaluation, parts),) = asked_for([name]).items()
+            one = EVALUATIONS[evaluation]
+            assert set(parts) <= set(one.parts())
+            assert name.startswith((evaluation, one.publication or evaluation)) or name in EVALUATIONS["000"].elsewhere
+
+
+def test_a_figure_that_another_evaluation_has_is_run_there() -> None:
+    assert asked_for(["000-fig4a", "000-fig5"]) == {"003": ["003-fig5b", *(f"003-fig8{letter}" for letter in "cdefgh")]}
+    assert asked_for(["002", "004-fig8"]) == {"usla": [], "hybrid": ["004-fig8"]}
+
+
+PRINTED = {
+    "000": "fig1 fig2a fig2b fig2c fig3a fig3b fig3c fig4a fig4b fig4c fig5a fig5b fig5c fig5d fig5e fig5f",
+    "001": "fig1a fig1b fig1c fig2a fig2b fig2c fig3a fig3b fig3c",
+    "002": "fig1 table1 table2 table3 table4 table5 table6 table7",
+    "003": "fig1 fig2 fig3 fig4 fig5a fig5b fig5c fig5d fig6a fig6b fig6c fig6d fig7a fig7b fig7c fig7d "
+    "fig8a fig8b fig8c fig8d fig8e fig8f fig8g fig8h table1 table2 table3",
+    "004": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 table1",
+}
+"""Every figure and table of the publications."""
+
+
+def test_the_list_has_every_figure_and_table_that_is_printed(cli: Cli) -> None:
+    told = json.loads(cli("reproduce", "list", "--json").out)["evaluations"]
+    by_publication = {one["publication"] or one["name"]: one for one in told}
+    shown = cli("reproduce", "list").out
+    for publication, names in PRINTED.items():
+        one = by_publication[publication]
+        runs, without = {*one["parts"], *one["elsewhere"]}, one["not_run"]
+        assert not runs & without.keys()
+        for name in names.split():
+            assert f"{publication}-{name}" in runs | without.keys()
+            assert f"{publication}-{name}" in shown
+    for name in ("003-fig4", "000-fig4", "000-fig5", "002-table1", "004-fig6"):
+        assert asked_for([name])
+
+
+def test_a_figure_without_results_is_refused_with_what_it_is(cli: Cli) -> None:
+    said = cli("reproduce", "003-fig3")
+    assert said.code == 2
+    assert said.err == (
+        "leasehold: evaluation: got '003-fig3', expected a figure or table with results; this one is: diagram\n"
+    )
 
 
 def test_the_help_lists_all_of_them(cli: Cli) -> None:
@@ -110,10 +154,13 @@ def test_the_help_lists_all_of_them(cli: Cli) -> None:
 def test_list_names_every_evaluation_and_every_part_and_runs_nothing(asked: Asked, cli: Cli) -> None:
     said = cli("reproduce", "list")
     assert (said.code, asked) == (0, [])
-    assert said.out.split() == [
-        *("first:", "Notes", "what", "is", "asked.", "first-fig1a", "first-fig1b"),
-        *("second:", "Notes", "what", "is", "asked.", "second-fig1a", "second-fig1b"),
+    assert said.out.splitlines()[:4] == [
+        "first: Notes what is asked.",
+        "  first-fig1a first-fig1b",
+        "  first-fig2 = second-fig1a",
+        "  Without results: first-fig0 (diagram).",
     ]
     told = json.loads(cli("reproduce", "list", "--json").out)["evaluations"]
     assert [one["name"] for one in told] == ["first", "second"]
     assert told[0]["parts"] == ["first-fig1a", "first-fig1b"]
+    assert told[0]["not_run"] == {"first-fig0": "diagram"}

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.experiments.intergrid.evaluation import FederationOutcome, screen
 from leasehold.experiments.intergrid.plan import STUDIES, plan
-from leasehold.experiments.report import amount, bounded, signed
+from leasehold.experiments.report import Title, amount, bounded, signed
 from leasehold.experiments.statistics import Interval, Status
 
 FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
@@ -26,6 +27,17 @@ def test_it_begins_with_what_it_shows_and_says_how_large_it_is(lines: list[str])
     whole = f"{published['replications']} replications of {published['hours']} hours, as published"
     part = f"(published: {published['replications']} of {published['hours']} hours)"
     assert whole in lines[6] or part in lines[6]
+
+
+@pytest.mark.parametrize("number", STUDIES)
+def test_only_a_size_that_the_publication_states_is_called_published(number: str) -> None:
+    """Of the four, JPDC 2012 alone states replications and hours (section 5.2.2)."""
+    for replications in (100, 10):
+        whole = FederationOutcome(plan(number), tuple(STUDIES[number].figures), replications, [], [], [], [])
+        text = "\n".join(one.text for one in screen(whole) if isinstance(one, Title))
+        assert ("published" in text) is (number == "003")
+        assert f"{replications} replications of 48 hours" in text
+    assert STUDIES[number].states_size is (number == "003")
 
 
 def test_every_claim_stands_there_under_both_readings_with_one_status_word(lines: list[str]) -> None:

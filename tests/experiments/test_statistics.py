@@ -1,12 +1,23 @@
 from math import isnan
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leasehold.experiments.statistics import holm, interval, paired, ratio
+from leasehold.experiments.statistics import (
+    Status,
+    holm,
+    interval,
+    is_equal_within,
+    paired,
+    ratio,
+    status_of,
+    status_of_equality,
+)
+from leasehold.experiments.statistics import tested as one_family
 
 
 def test_an_interval_by_hand() -> None:
@@ -85,3 +96,38 @@ def test_a_ratio_is_as_wide_as_the_bootstrap_says() -> None:
 
 def test_nothing_is_so_many_times_zero() -> None:
     assert isnan(ratio([1, 2], [0, 0]).mean)
+
+
+@given(st.integers(2, 30), st.integers(0, 2**32), st.floats(0.01, 3))
+def test_equality_is_shown_where_the_90_percent_interval_lies_within_the_margin(
+    count: int, seed: int, margin: float
+) -> None:
+    """Two one-sided tests at 5 % say the same as the interval of 90 %."""
+    random = Random(seed)
+    differences = [random.gauss(0.2, 1) for _ in range(count)]
+    found = interval(differences, 0.9)
+    assert is_equal_within(np.asarray(differences), margin) is (-margin < found.low and found.high < margin)
+
+
+@pytest.mark.parametrize(
+    ("differences", "equal"), [([0.0, 0.0], True), ([2.0, 2.0], False), ([0.1], False), ([float("nan")] * 3, False)]
+)
+def test_equality_of_values_without_spread(differences: list[float], *, equal: bool) -> None:
+    assert is_equal_within(np.asarray(differences), 1.0) is equal
+
+
+def test_no_difference_found_is_not_equality_shown() -> None:
+    """The same mean, 1: with much scatter it shows nothing, with little a difference."""
+    scattered, close = ([1 + spread * x for x in (-1, 0, 1)] for spread in (9, 0.01))
+    unclear, sure = paired(scattered, [0, 0, 0]), paired(close, [0, 0, 0])
+    assert status_of_equality([sure, unclear], are_equal=True) is Status.REPRODUCED
+    assert status_of_equality([unclear], are_equal=False) is Status.IN_DIRECTION
+    assert status_of_equality([unclear, sure], are_equal=False) is Status.NOT_REPRODUCED
+
+
+@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(0.01, 2)), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_what_is_surely_the_other_way_is_never_in_direction(parts: list[tuple[float, float]], seed: int) -> None:
+    random = Random(seed)
+    (differences,) = one_family([[np.asarray([random.gauss(mean, sd) for _ in range(9)]) for mean, sd in parts]])
+    if any(one.is_refuted for one in differences):
+        assert status_of(differences) is Status.NOT_REPRODUCED

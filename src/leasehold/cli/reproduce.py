@@ -10,7 +10,7 @@ The options are the same for all; ``all`` and lists of names come with the regis
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,11 +30,19 @@ LIST = "list"
 
 @dataclass(frozen=True, slots=True)
 class Packaged:
-    """An evaluation in a package of `leasehold.experiments`; ``does`` is its line in the help."""
+    """An evaluation in a package of `leasehold.experiments`; ``does`` is its line in the help.
+
+    ``publication``  what its figures and tables are named by, where that is not ``name``; names all of it, too
+    ``elsewhere``    figures that another evaluation has, with its names for their parts
+    ``not_run``      figures and tables without results, and what they are
+    """
 
     name: str
     package: str
     does: str
+    publication: str = ""
+    elsewhere: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    not_run: Mapping[str, str] = field(default_factory=dict)
 
     def parts(self) -> Sequence[str]:
         """Name what can be run of it alone, such as ``003-fig5a``; not its own name."""
@@ -51,16 +59,53 @@ class Packaged:
         return found
 
 
+DIAGRAM, ALGORITHM = "diagram", "algorithm"
+
+_IN_JPDC = {
+    **{f"000-fig4{ours}": (f"003-fig5{theirs}",) for ours, theirs in zip("abc", "bcd", strict=True)},
+    **{f"000-fig5{ours}": (f"003-fig8{theirs}",) for ours, theirs in zip("abcdef", "cdefgh", strict=True)},
+    "000-fig4": ("003-fig5b", "003-fig5c", "003-fig5d"),
+    "000-fig5": tuple(f"003-fig8{letter}" for letter in "cdefgh"),
+}
+"""Figures 4 and 5 of 000, which JPDC 2012 prints again."""
+
 _ALL = (
-    Packaged("000", "intergrid", "Victim policies (Salehi and Buyya 2011, Figures 2 and 3)."),
+    Packaged(
+        "000",
+        "intergrid",
+        "Victim policies (Salehi and Buyya 2011, Figures 2 and 3).",
+        elsewhere=_IN_JPDC,
+        not_run={"000-fig1": DIAGRAM},
+    ),
     Packaged("001", "intergrid", "Routing, its first evaluation (ICA3PP 2011)."),
-    Packaged("003", "intergrid", "Preemption-aware routing (JPDC 2012, Figures 5 to 8)."),
+    Packaged(
+        "003",
+        "intergrid",
+        "Preemption-aware routing (JPDC 2012, Figures 4 to 8 and Table 3).",
+        not_run={
+            **dict.fromkeys(("003-fig1", "003-fig2", "003-fig3"), DIAGRAM),
+            "003-table1": "symbols",
+            "003-table2": "input of every run",
+        },
+    ),
     Packaged("acsc2011", "intergrid", "With against without preemption (ACSC 2011, abstract)."),
-    Packaged("usla", "usla", "Usage agreements (Dumitrescu et al. 2007, Tables 1 to 7)."),
+    Packaged(
+        "usla",
+        "usla",
+        "Usage agreements (Dumitrescu et al. 2007, Tables 1 to 7).",
+        publication="002",
+        not_run={"002-fig1": DIAGRAM},
+    ),
     Packaged(
         "hybrid",
         "hybrid",
         "Physical or virtual machines, and reliability (Thamarai Selvi et al., Figures 6 to 8).",
+        publication="004",
+        not_run={
+            **dict.fromkeys(("004-fig1", "004-fig3"), DIAGRAM),
+            **dict.fromkeys(("004-fig2", "004-fig4", "004-fig5"), ALGORITHM),
+            "004-table1": "rule of a queue",
+        },
     ),
     Packaged(
         "victims",
@@ -76,35 +121,43 @@ EVERYTHING = "all"
 def asked_for(names: Sequence[str]) -> dict[str, list[str]]:
     """Give the evaluations to run, in their own order, and their parts; no part is all of them.
 
-    Raises UnknownName.
+    Raises UnknownName, and InvalidField for a figure or table that has no results.
     """
     wanted: dict[str, list[str] | None] = {}
     for name in EVALUATIONS if EVERYTHING in names else names:
-        evaluation = _evaluation_of(name)
+        evaluation, found = _found(name)
         parts = wanted.setdefault(evaluation, [])
-        if name == evaluation:
+        if not found:
             wanted[evaluation] = None
         elif parts is not None:
-            parts.append(name)
+            parts += found
     return {name: wanted[name] or [] for name in EVALUATIONS if name in wanted}
 
 
-def _evaluation_of(name: str) -> str:
-    """Find the evaluation of a name: its own, or that of one of its parts."""
-    from leasehold.model.errors import UnknownName
+def _found(name: str) -> tuple[str, Sequence[str]]:
+    """Find the evaluation of a name, and the parts that it names there; none for all of it."""
+    from leasehold.model.errors import InvalidField, UnknownName
 
     before = name.partition("-")[0]
-    if name in EVALUATIONS:
-        return name
-    if before in EVALUATIONS and name in EVALUATIONS[before].parts():
-        return before
-    raise UnknownName("evaluation", name, all_names())
+    one = next((one for one in EVALUATIONS.values() if before in {one.name, one.publication}), None)
+    if one is None:
+        raise UnknownName("evaluation", name, all_names())
+    if name == before:
+        return one.name, ()
+    if name in one.not_run:
+        raise InvalidField("evaluation", name, f"a figure or table with results; this one is: {one.not_run[name]}")
+    if name in one.elsewhere:
+        return one.elsewhere[name][0].partition("-")[0], one.elsewhere[name]
+    if name not in one.parts():
+        raise UnknownName("evaluation", name, all_names())
+    return one.name, [name]
 
 
 def all_names() -> list[str]:
     """Give every name that can be asked for."""
-    parts = [part for one in EVALUATIONS.values() for part in one.parts()]
-    return [*EVALUATIONS, EVERYTHING, *parts]
+    parts = [part for one in EVALUATIONS.values() for part in (*one.parts(), *one.elsewhere)]
+    publications = [one.publication for one in EVALUATIONS.values() if one.publication]
+    return [*EVALUATIONS, *publications, EVERYTHING, *parts]
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -204,15 +257,24 @@ reproduce.__doc__ = f"{reproduce.__doc__}\n\n{listed()}"
 
 
 def _print_list(*, json: bool) -> None:
-    """Say which evaluations there are, and which parts of each can be asked for alone."""
+    """Print the evaluations, what can be run of each alone, and what has no results."""
     if json:
-        found = [{"name": one.name, "does": one.does, "parts": list(one.parts())} for one in EVALUATIONS.values()]
-        answer_json({"evaluations": found})
+        answer_json({"evaluations": [_as_data(one) for one in EVALUATIONS.values()]})
         return
     for one in EVALUATIONS.values():
-        answer(f"{one.name}: {one.does}")
+        answer(f"{one.name}{f' or {one.publication}' if one.publication else ''}: {one.does}")
         if one.parts():
             answer(wrapped(" ".join(one.parts())))
+        if one.elsewhere:
+            answer(wrapped("; ".join(f"{name} = {' '.join(parts)}" for name, parts in one.elsewhere.items())))
+        if one.not_run:
+            answer(wrapped(f"Without results: {', '.join(f'{name} ({what})' for name, what in one.not_run.items())}."))
+
+
+def _as_data(one: Packaged) -> dict[str, object]:
+    """Give what the list says of an evaluation, as plain data."""
+    named = {"name": one.name, "publication": one.publication or None, "does": one.does, "parts": list(one.parts())}
+    return named | {"elsewhere": {n: list(p) for n, p in one.elsewhere.items()}, "not_run": dict(one.not_run)}
 
 
 def _of_several(manner: "Manner", name: str) -> "Manner":

@@ -115,7 +115,8 @@ class Kept:
             self.table(name).filter(pl.col(SEED).is_in(list(seeds))).select(pl.lit(name).alias(CONFIGURATION), pl.all())
             for name, seeds in runs.items()
         )
-        return pl.concat(tables, how="diagonal")
+        empty = pl.DataFrame(schema={CONFIGURATION: pl.String, SEED: pl.Int64})
+        return pl.concat(tables, how="diagonal") if runs else empty
 
     def add(self, name: str, measured: Mapping[int, Mapping[str, float]]) -> None:
         """Keep more results of a configuration; its file is replaced as a whole, never half written."""

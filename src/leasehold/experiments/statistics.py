@@ -20,6 +20,8 @@ Values: TypeAlias = npt.NDArray[np.float64]
 LEVEL = 0.95
 FEWEST = 3
 """The distribution of fewer values is unknown."""
+EQUAL_WITHIN = 0.05
+"""What counts as no difference where a publication claims none, as a part of the mean that is compared."""
 RESAMPLES, BOOTSTRAP_SEED = 9_999, 20_120
 DECIMALS = 12
 """Of the ratio of a resample, so that rounding errors do not break ties with the estimate."""
@@ -297,6 +299,11 @@ class Tested:
         """Whether it holds significantly."""
         return self.holds and self.is_significant
 
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the opposite holds significantly: it is surely the other way."""
+        return self.mean < 0 and self.is_significant
+
 
 def tested(groups: Sequence[Sequence[Values]]) -> list[tuple[Tested, ...]]:
     """Test groups of differences, one value for each replication; all are one family of hypotheses."""
@@ -315,10 +322,42 @@ def status_of(differences: Sequence[Tested]) -> Status:
     return Status.IN_DIRECTION if all(one.holds for one in differences) else Status.NOT_REPRODUCED
 
 
+def is_equal_within(differences: Values, margin: float) -> bool:
+    """Whether paired differences are surely smaller than a margin, on either side: two one-sided t-tests.
+
+    Schuirmann: A comparison of the two one-sided tests procedure and the power approach for assessing the
+    equivalence of average bioavailability, J. Pharmacokinet. Biopharm. 15 (1987). One value shows nothing.
+    """
+    mean = float(np.mean(differences))
+    if len(differences) > 1 and np.ptp(differences) == 0.0:
+        return abs(mean) < margin
+    if len(differences) == 1 or np.isnan(mean):
+        return False
+    with warnings.catch_warnings(action="ignore"):  # of differences that hardly vary
+        above = stats.ttest_1samp(differences, -margin, alternative="greater").pvalue
+        below = stats.ttest_1samp(differences, margin, alternative="less").pvalue
+    return float(max(above, below)) < ALPHA
+
+
+def differing(differences: Sequence[Paired]) -> int:
+    """Count those that differ significantly, where a claim says that none does: by Holm within the claim."""
+    return sum(p < ALPHA for p in holm([one.p for one in differences]))
+
+
+def status_of_equality(differences: Sequence[Paired], *, are_equal: bool) -> Status:
+    """Judge a claim that there is no difference; ``are_equal``: each is equal within its margin.
+
+    *In direction* where none differs significantly, and equality is not shown.
+    """
+    if are_equal:
+        return Status.REPRODUCED
+    return Status.NOT_REPRODUCED if differing(differences) else Status.IN_DIRECTION
+
+
 def tally(differences: Sequence[Tested]) -> str:
     """Say in a sentence how many hold."""
     holding, sure = sum(one.holds for one in differences), sum(one.is_sure for one in differences)
-    against = sum(one.mean < 0 and one.is_significant for one in differences)
+    against = sum(one.is_refuted for one in differences)
     return f"{holding} of {len(differences)} hold, {sure} surely; {against} surely the other way"
 
 

@@ -1,6 +1,6 @@
 """What is run: as `hybrid.toml` states it, and the configurations that follow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -11,6 +11,9 @@ HYBRID, PHYSICAL_ONLY, VIRTUAL_ONLY = "hybrid", "physical-only", "virtual-only"
 AT_LAST = "hybrid-at-last"
 PAPERS_QUEUE = "min-wait-deadline-first"
 QUICK, QUICK_COUNT = "-quick", 120
+MEASURED = 8
+FIGURES = (6, 7, MEASURED)
+PREFIX = "004-fig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,25 @@ class JobRun(evaluation.Configuration):
 
 @dataclass(frozen=True, slots=True)
 class HybridPlan(evaluation.Plan[JobRun]):
-    """All configurations; ``is_quick``: with fewer jobs in each."""
+    """All configurations; ``is_quick``: with fewer jobs in each; ``figures``: those that are shown."""
 
     is_quick: bool = False
+    figures: tuple[int, ...] = FIGURES
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is run, not some figures alone."""
+        return self.figures == FIGURES
+
+    def only(self, figures: Collection[int]) -> "HybridPlan":
+        """Give the plan of these figures alone; 6 and 7 are formulas and need no runs."""
+        needed = self.of("reliability") if MEASURED in figures else []
+        return HybridPlan(
+            self.stated,
+            {one.name: one for one in needed},
+            self.is_quick,
+            tuple(one for one in FIGURES if one in figures),
+        )
 
     def of(self, part: str) -> list[JobRun]:
         """Give the configurations of a part, in their order."""
@@ -60,6 +79,17 @@ def plan(*, quick: bool = False) -> HybridPlan:
     """Give what is run; the quick one has fewer jobs."""
     made = {one.name: one for one in _configurations(quick=quick)}
     return HybridPlan(stated(), made, quick)
+
+
+def parts() -> list[str]:
+    """Name what can be run alone: ``004-fig6``."""
+    return [f"{PREFIX}{number}" for number in FIGURES]
+
+
+def plan_of(names: Sequence[str], *, quick: bool) -> HybridPlan:
+    """Give the plan of some parts, by their names; no name is everything."""
+    whole = plan(quick=quick)
+    return whole.only({int(name.removeprefix(PREFIX)) for name in names}) if names else whole
 
 
 def configuration_named(name: str) -> JobRun:

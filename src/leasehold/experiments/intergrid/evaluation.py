@@ -46,6 +46,7 @@ from leasehold.experiments.report import (
     where,
 )
 from leasehold.experiments.statistics import (
+    EQUAL_WITHIN,
     Anova,
     ClaimVerdict,
     Interval,
@@ -54,13 +55,16 @@ from leasehold.experiments.statistics import (
     Tested,
     Values,
     counted,
+    differing,
     in_words,
     interval,
+    is_equal_within,
     line,
     normality_p,
     ratio,
     signed_rank_p,
     status_of,
+    status_of_equality,
     tally,
     tested,
     two_way,
@@ -94,6 +98,10 @@ class Series:
             for points in [points_at(sweep, term.where)]
         ]
         return np.asarray(np.sum(terms, axis=0))
+
+    def compared(self, claim: FigureClaim, contrast: Contrast) -> Values:
+        """Give what a contrast compares with, for each replication: the sum of its positive terms."""
+        return self.of(claim, tuple(term for term in contrast if term.times > 0))
 
     def whole(self, figure: PublishedFigure) -> Values:
         """Give all values of a figure: by policy, point and replication."""
@@ -131,22 +139,32 @@ def verdicts(series: Series, claims: Sequence[FigureClaim]) -> list[ReadVerdict]
     for claim, differences in zip(claims, found, strict=True):
         telling = [one for one in differences if not one.is_zero]  # policies may be one and the same
         status = _status(claim, series, telling) if telling else Status.NOT_COMPARABLE
-        why = _why(claim, telling) if telling else ONE_CLUSTER
+        why = _why(claim, series, telling) if telling else ONE_CLUSTER
         made.append(ReadVerdict(claim, status, why, differences, series.reading.name))
     return made
 
 
 def _status(claim: FigureClaim, series: Series, telling: Sequence[Tested]) -> Status:
     if claim.expects is Expects.NO_DIFFERENCE:
-        differs = any(one.is_significant for one in telling)
-        return Status.NOT_REPRODUCED if differs else Status.REPRODUCED
+        return status_of_equality([one.found for one in telling], are_equal=all(_are_equal(claim, series)))
     if claim.printed is not None:
         return status_of_gap(telling[0].difference, claim.printed)
     found = status_of(telling)
     if found is Status.REPRODUCED or not claim.weaker:
         return found
-    weaker = [interval(series.of(claim, weak)) for weak in claim.weaker]
-    return Status.IN_DIRECTION if all(one.low > 0 for one in weaker) else Status.NOT_REPRODUCED
+    is_missed = any(one.is_refuted for one in telling)
+    return Status.IN_DIRECTION if _is_ordered(claim, series) and not is_missed else Status.NOT_REPRODUCED
+
+
+def _are_equal(claim: FigureClaim, series: Series) -> list[bool]:
+    """Say of each contrast whether it is surely within the margin; those that are zero everywhere say nothing."""
+    values = [(series.of(claim, one), float(np.mean(series.compared(claim, one)))) for one in claim.contrasts]
+    return [is_equal_within(found, EQUAL_WITHIN * abs(mean)) for found, mean in values if np.any(found)]
+
+
+def _is_ordered(claim: FigureClaim, series: Series) -> bool:
+    """Whether the order holds surely where a size is claimed: each policy is below the other by any amount."""
+    return all(interval(series.of(claim, weak)).low > 0 for weak in claim.weaker)
 
 
 def status_of_gap(ours: Interval, printed: tuple[float, float]) -> Status:
@@ -157,16 +175,28 @@ def status_of_gap(ours: Interval, printed: tuple[float, float]) -> Status:
     return Status.REPRODUCED if ours.low <= high and ours.high >= low else Status.IN_DIRECTION
 
 
-def _why(claim: FigureClaim, telling: Sequence[Tested]) -> str:
+def _why(claim: FigureClaim, series: Series, telling: Sequence[Tested]) -> str:
     """Say in a sentence what decided."""
     if claim.expects is Expects.NO_DIFFERENCE:
-        return f"{sum(one.is_significant for one in telling)} of {len(telling)} differ significantly"
+        equal, differ = sum(_are_equal(claim, series)), differing([one.found for one in telling])
+        return f"{equal} of {len(telling)} equal within {100 * EQUAL_WITHIN:g} %, {differ} differ significantly"
+    if claim.weaker:
+        missed = sum(one.is_refuted for one in telling)
+        order = "the order holds surely" if _is_ordered(claim, series) else "the order does not hold surely"
+        sure = sum(one.is_sure for one in telling)
+        return f"{order}; its size is surely reached by {sure} of {len(telling)}, surely missed by {missed}"
     if claim.printed is None:
         return tally(telling)
-    ours = telling[0].difference
-    if ours.low > 0:
-        return "surely on the printed side"
-    return "surely on the other side" if ours.high < 0 else "no side is sure"
+    return _side(telling[0].difference, claim.printed)
+
+
+def _side(ours: Interval, printed: tuple[float, float]) -> str:
+    """Say on which side of zero a difference is and, on the printed side, whether it is as large as printed."""
+    if ours.low <= 0:
+        return "surely on the other side" if ours.high < 0 else "no side is sure"
+    low, high = printed
+    size = ", and smaller" if ours.high < low else ", and larger" if ours.low > high else ""
+    return f"surely on the printed side{size}"
 
 
 # Figures, and the point where the sweeps meet
@@ -251,7 +281,7 @@ class FederationOutcome:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the published evaluation: all figures, two days, 100 replications."""
+        """Whether it is of full size: all figures, two days, 100 replications."""
         published, is_all = self.plan.stated["published"], set(self.wanted) == set(self.plan.study.figures)
         is_long = self.plan.hours == published["hours"]
         return is_all and is_long and self.replications >= published["replications"]
@@ -509,7 +539,8 @@ def page(outcome: FederationOutcome) -> Iterator[str | MarkdownTable]:
     yield (
         f"Printed: {EQUATION_2}, a positive correlation; neither unit nor runs are stated. Ours: mean "
         "response time of guests in seconds, a line through all runs of these figures in each replication, "
-        "and the mean of the lines. A slope that is surely above zero is *reproduced*."
+        "and the mean of the lines. The correlation is *reproduced* if the slope is surely above zero; the size of "
+        "the slope is not comparable without its unit."
     )
     lines = [
         [one.reading, *map(signed, (one.line.intercept, one.line.slope, one.line.r_squared)), one.status]
@@ -535,12 +566,13 @@ def _command(outcome: FederationOutcome) -> str:
 
 
 def _size(outcome: FederationOutcome) -> str:
-    """Give the size, and that of the publication."""
+    """Give the size, and that of the publication; where it states none, that of JPDC 2012 is the full one."""
     published = outcome.plan.stated["published"]
     made = f"{outcome.replications} replications of {outcome.plan.hours} hours"
-    if outcome.is_whole:
-        return f"{made}, as published"
-    return f"{made} (published: {published['replications']} of {published['hours']} hours)"
+    full = f"{published['replications']} of {published['hours']} hours"
+    if not outcome.plan.study.states_size:
+        return f"{made} (the publication states no size; full size, as in JPDC 2012: {full})"
+    return f"{made}, as published" if outcome.is_whole else f"{made} (published: {full})"
 
 
 def _lesson(outcome: FederationOutcome) -> str:

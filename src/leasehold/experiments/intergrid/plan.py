@@ -3,7 +3,7 @@
 All of it stands in their TOML files: section ``[study]`` has the figures, and what each claims as what can be tested.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
@@ -164,6 +164,7 @@ class Study:
     ``lead_figure``  the figure that shows most of it
     ``quick_hours, quick_seeds``  what shows the shape in about two minutes
     ``stated``       the file that states it
+    ``states_size``  whether the publication says how many replications of how many hours it has
     """
 
     number: str
@@ -179,10 +180,11 @@ class Study:
     groups: Mapping[str, Sequence[str]]
     headline: tuple[str, ...]
     stated: Mapping[str, Any]
+    states_size: bool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of it and its figures on the command line: ``003``, ``003-fig5a``, ``003-table3``."""
+        """The names of it and its figures on the command line: ``003``, ``003-fig5a``, ``003-fig5``, ``003-table3``."""
         figures = (f"{self.number}-fig{figure}" for figure in self.figures)
         return self.number, *figures, *(f"{self.number}-{group}" for group in self.groups)
 
@@ -213,13 +215,15 @@ def _study(number: str, file: str) -> Study:
     claims = [_claim(one, entry, policies) for entry in section["claims"] for one in entry["of"]]
     if section.get("by_figure"):
         claims.sort(key=lambda claim: claim.figure)
+    figures = dict(sorted((one.name, one) for entry in section["figures"] for one in _figures(entry)))
     return Study(
         number,
-        figures=dict(sorted((one.name, one) for entry in section["figures"] for one in _figures(entry))),
+        figures=figures,
         claims=claims,
-        groups=section.get("groups", {}),
+        groups=dict(sorted({**_whole_figures(figures), **section.get("groups", {})}.items())),
         headline=tuple(section.get("headline", ())),
         stated=stated,
+        states_size=section.get("states_size", False),
         **{key: section[key] for key in STATED_KEYS},
     )
 
@@ -229,6 +233,14 @@ def _figures(entry: Mapping[str, Any]) -> Iterator[PublishedFigure]:
     for part, sweep in zip(entry["parts"], entry.get("sweeps", entry["parts"]), strict=True):
         name = f"{entry['figure']}{part}"
         yield PublishedFigure(name, sweep, entry["metric"], entry["title"], tuple(entry["beside"]))
+
+
+def _whole_figures(names: Iterable[str]) -> dict[str, list[str]]:
+    """Group the parts of each figure under its own name: ``fig5`` for 5a to 5d."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(f"fig{name[:-1]}", []).append(name)
+    return groups
 
 
 STUDIES: Mapping[str, Study] = {

@@ -1,6 +1,6 @@
 """What is run, and what is printed: ``usla.toml``, a configuration for each different row of its tables."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -97,7 +97,27 @@ class UslaPlan(evaluation.Plan[AgreementRun]):
 
     def of_row(self, table: int, row: str) -> str:
         """Name the configuration of a row of a table."""
-        return self.tables[table - 1].rows[row]
+        return next(one for one in self.tables if one.number == table).rows[row]
+
+    def only(self, numbers: Collection[int]) -> "UslaPlan":
+        """Give the plan of these tables alone, without controls, which belong to all of them."""
+        tables = tuple(one for one in self.tables if one.number in numbers)
+        needed = {name for one in tables for name in one.rows.values()}
+        found = {name: one for name, one in self.configurations.items() if name in needed}
+        return UslaPlan(self.stated, found, tables, ())
+
+
+PREFIX = "002-table"
+
+
+def parts() -> list[str]:
+    """Name what can be run alone: ``002-table1``."""
+    return [f"{PREFIX}{one.number}" for one in plan().tables]
+
+
+def plan_of(names: Sequence[str]) -> UslaPlan:
+    """Give the plan of some parts, by their names; no name is everything."""
+    return plan().only({int(name.removeprefix(PREFIX)) for name in names}) if names else plan()
 
 
 @cache
