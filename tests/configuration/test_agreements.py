@@ -113,6 +113,12 @@ def test_what_is_written_for_a_run_reads_as_the_same(agreement: Agreement) -> No
     assert agreement_from_dict(values, clock) == agreement
 
 
+def test_an_agreement_may_outlast_a_century_of_the_run() -> None:
+    clock, terms = RunTime(starts_at_ms=0), {"name": "one", "provider": "a", "consumer": "b", "kind": "no-limit"}
+    agreement = agreement_from_dict({**terms, "end": "2200-01-01T00:00:00Z"}, clock)
+    assert agreement_from_dict(agreement_to_dict(agreement, clock), clock) == agreement
+
+
 @given(st.lists(agreements(), min_size=1, max_size=4, unique_by=lambda agreement: agreement.name))
 def test_a_whole_file_reads_as_the_same(tmp_path_factory: Any, several: list[Agreement]) -> None:
     document = AgreementDocument(tuple(several), (DomainSpec("das", ("das2", "das3")),), SharingSpec("refuse", 3, 2))

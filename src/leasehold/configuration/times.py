@@ -105,8 +105,8 @@ class RunTime:
         return unix_ms - self.starts_at_ms
 
     def to_dict(self, key: str, moment_ms: int | None) -> Plain:
-        """Give the seconds; what was before the run began, as a date."""
-        if moment_ms is None or moment_ms >= 0 or self.starts_at_ms is None:
+        """Give the seconds; what was before the run began, or is later than seconds may say, as a date."""
+        if moment_ms is None or 0 <= moment_ms <= MOST_MS or self.starts_at_ms is None:
             return seconds(f"{key}_s", moment_ms)
         return {key: date_text(moment_ms + self.starts_at_ms)}
 
