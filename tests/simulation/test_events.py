@@ -137,6 +137,10 @@ class TestStarts:
         segments = tables(run)["segments"].sort("start_ms").select("site", "kind", "start_ms", "ended_by").rows()
         assert segments == [("a", "start", 0, "failed"), ("b", "run", failed_ms, "completed")]
 
+    def test_machines_may_still_be_starting_at_the_horizon(self, world: World) -> None:
+        run = world.run([(0, 100, 4, 100)], cluster=[self.cluster(mean_s=30, least_s=29)], horizon_s=10, drain=False)
+        assert column(run, "state") == ["starting"]
+
     def test_machines_that_are_seen_in_the_instant_in_which_a_lease_is_cancelled_were_seen(self, world: World) -> None:
         jobs, cluster = [(0, 100, 4, 100)], [self.cluster(mean_s=30)]
         seen_ms = column(world.run(jobs, cluster=cluster), "first_start_ms")[0]

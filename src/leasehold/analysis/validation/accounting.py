@@ -125,7 +125,7 @@ _FINAL_STATES: dict[str, tuple[str, ...]] = {
     "migratable": _ANY_TYPE,
     "non-preemptable": _ANY_TYPE,
 }
-_WAITING_STATES = ("submitted", "held", "waiting", "running")
+_WAITING_STATES = ("submitted", "held", "waiting", "starting", "running")
 _OPEN_STATES: dict[str, tuple[str, ...]] = {
     "cancelable": _WAITING_STATES,
     "suspendable": (*_WAITING_STATES, "suspending", "suspended", "resuming"),
