@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import shutil
+import subprocess
 import time
 import xmlrpc.client
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -36,10 +39,10 @@ from tests.waiting import PATIENCE_S
 
 from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.service.drivers.opennebula import api, states
-from leasehold.service.drivers.opennebula.driver import MARK
+from leasehold.service.drivers.opennebula.driver import MARK, start_script
 from leasehold.service.drivers.opennebula.options import read_options
 from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.drivers.reconciler.provider import MachineState, TransientError
+from leasehold.service.drivers.reconciler.provider import MachineInstance, MachineState, TransientError
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.killable import Killable
 
@@ -532,6 +535,56 @@ class TestTrouble:
         rig.auth_file.chmod(0o600)
         rig.auth_file.write_text("gateway:secret")
         asyncio.run(rig.open().close())
+
+
+class TestStartScript:
+    """The script, on this machine: with its folders elsewhere, and only noting that it would power off."""
+
+    @pytest.fixture
+    def boot(self, tmp_path: Path) -> Callable[[str, bool], list[str]]:
+        for name in ("run", "var", "bin"):
+            (tmp_path / name).mkdir()
+        for name in ("onegate", "poweroff"):
+            tool = tmp_path / "bin" / name
+            tool.write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/noted\n')
+            tool.chmod(0o700)
+
+        def run(script: str, is_new: bool = True) -> list[str]:  # noqa: FBT001, FBT002 - a boot, or the same again
+            if is_new:
+                shutil.rmtree(tmp_path / "run")
+                (tmp_path / "run").mkdir()
+            (tmp_path / "noted").write_text("")
+            elsewhere = script.replace("/run/", f"{tmp_path}/run/").replace("/var/lib/", f"{tmp_path}/var/")
+            there = elsewhere.replace("/dev/console", str(tmp_path / "console"))
+            path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+            subprocess.run(["sh", "-c", there], env=path, check=True, capture_output=True)
+            return (tmp_path / "noted").read_text().splitlines()
+
+        return run
+
+    REPORTED = "onegate vm update --data LEASEHOLD_EXIT_STATUS={}"
+
+    @staticmethod
+    def _script(*command: str) -> str:
+        starting = order(Verb.START, 7, 3, vms=2, command=command)
+        return start_script(MachineInstance.ordered(starting, Phase.STARTING, 0), 1, onegate=True)
+
+    def test_a_command_runs_once_however_often_its_machine_boots(self, boot: Any, tmp_path: Path) -> None:
+        script = self._script("sh", "-c", 'echo "$LEASEHOLD_LEASE $LEASEHOLD_MACHINE"; exit 3')
+        for _ in range(2):
+            assert boot(script) == [self.REPORTED.format(3), "poweroff"]
+            assert (tmp_path / "console").read_text() == "7 1\n"
+            (tmp_path / "console").write_text("7 1\n")
+
+    def test_contextualization_that_comes_again_disturbs_nothing(self, boot: Any) -> None:
+        script = self._script("true")
+        assert boot(script) == [self.REPORTED.format(0), "poweroff"]
+        assert boot(script, is_new=False) == []
+
+    def test_a_command_that_a_reboot_has_cut_off_was_killed(self, boot: Any, tmp_path: Path) -> None:
+        (tmp_path / "var" / "leasehold-7-3").mkdir()
+        assert boot(self._script("touch", str(tmp_path / "ran"))) == [self.REPORTED.format(137), "poweroff"]
+        assert not (tmp_path / "ran").exists()
 
 
 class TestOptions:

@@ -50,27 +50,29 @@ MOST_SCRIPT = 32_768
 
 _SCRIPT = """\
 #!/bin/sh
-# The command of a lease, which runs once though contextualization comes at every boot. Then the machine powers off.
+# The command of a lease, which runs once. Then the machine powers off.
+# Contextualization comes at every boot, and may come again while it runs: a folder is made by one only.
 cd /
+mkdir /run/{name} || exit 0
 export LEASEHOLD_LEASE={lease} LEASEHOLD_MACHINE={number} LEASEHOLD_MACHINES={vms}
-if mkdir {folder}; then
+if mkdir /var/lib/{name}; then
   ( {command} ) > /dev/console 2>&1 < /dev/null
-  echo $? > {folder}/status
+  echo $? > /var/lib/{name}/status
 fi
-test -s {folder}/status || echo 137 > {folder}/status
+test -s /var/lib/{name}/status || echo 137 > /var/lib/{name}/status
 {report}
 poweroff
 """
-_REPORT = 'onegate vm update --data "LEASEHOLD_EXIT_STATUS=$(cat {folder}/status)" || true'
+_REPORT = 'onegate vm update --data "LEASEHOLD_EXIT_STATUS=$(cat /var/lib/{name}/status)"'
 
 
 def start_script(instance: MachineInstance, number: int, *, onegate: bool) -> str:
     """Write the script that contextualization runs; a command that a reboot has cut off was killed."""
-    folder = f"/var/lib/leasehold-{instance.lease_id}-{instance.generation}"
-    report = _REPORT.format(folder=folder) if onegate else ":"
+    name = f"leasehold-{instance.lease_id}-{instance.generation}"
+    report = _REPORT.format(name=name) if onegate else ":"
     command = shlex.join(instance.command)
     return _SCRIPT.format(
-        lease=instance.lease_id, number=number, vms=instance.vms, folder=folder, command=command, report=report
+        lease=instance.lease_id, number=number, vms=instance.vms, name=name, command=command, report=report
     )
 
 
