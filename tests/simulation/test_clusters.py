@@ -94,6 +94,6 @@ def test_what_is_over_is_not_kept(depth: int) -> None:
         assert run.closed.count == len(run.closed.taken().T) == 100
         run.decided.taken()
         queue = run.queue
-        columns = [queue.vms, queue.reserved, queue.others, queue.moved, queue.started, queue.reasons, run._run_ms]
+        columns = [queue.reserved, queue.others, queue.moved, queue.started, queue.reasons, queue._free_rows]
         held.append([len(column) for column in columns] + [run.plan.steps])
     assert held[-1] == held[0]
