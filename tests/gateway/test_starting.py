@@ -9,6 +9,7 @@ from leasehold.model.event import (
     CancelRequested,
     LeaseContinues,
     LeaseEnded,
+    LeaseFailed,
     LeaseIsLate,
     LeaseNotStarted,
     LeaseSaved,
@@ -304,6 +305,23 @@ class TestNeverStarted:
         world.at(0, lent(1, 2, 60))
         world.at(1, LeaseNotStarted(1, 0), LeaseStarted(1, 0))
         assert state(world, 1) is STARTING
+
+    def test_what_was_refused_with_its_start_is_no_failure(self) -> None:
+        """A site refuses the start and the suspension that was to follow it: there is nothing to save."""
+        world = told(4, 4)
+        world.at(0, lent(1, 4, 60, "suspendable"))
+        here = world.lease(1).site
+        world.at(5, own(2, 4, 10, here))
+        world.at(9, LeaseNotStarted(1, 1), LeaseFailed(1, 1))
+        assert (world.lease(1).site != here, state(world, 1)) == (True, STARTING)
+
+    def test_nor_where_another_site_decides_for_itself(self) -> None:
+        world = told(4)
+        world.gateway.join(RemoteSite("far", 4, 1, live=SiteLive(4)))
+        world.at(0, lent(1, 2, 60))
+        world.at(9, LeaseNotStarted(1, 1))
+        world.at(10, LeaseFailed(1, 1))
+        assert (world.lease(1).site, state(world, 1)) == ("far", WAITING)
 
     def test_who_was_seen_is_not_taken_back(self) -> None:
         world = told(4)

@@ -62,6 +62,7 @@ class Scripted:
     on_orders: Callable[[Sequence[Order]], Awaitable[dict[str, Problem]]] | None = None
     on_look: Script | None = None
     on_console: Script | None = None
+    written: str = ""
     news: "asyncio.Queue[list[Observation] | Exception]" = field(default_factory=asyncio.Queue)
     capabilities: Capabilities = field(default_factory=Capabilities)
 
@@ -84,7 +85,7 @@ class Scripted:
     async def console(self, lease_id: int) -> str:
         if self.on_console is not None:
             await self.on_console()
-        return f"lease {lease_id}"
+        return self.written or f"lease {lease_id}"
 
     async def close(self) -> None:
         """Let go of nothing."""

@@ -416,6 +416,14 @@ class TestTheConsole:
 
         in_the_office(play)
 
+    def test_is_text_that_can_be_sent_and_not_more_than_4_mib_of_it(self) -> None:
+        async def play(office: Office) -> None:
+            office.driver.written = "x" * 5_000_000 + "half \ud800, NUL \0"
+            text = await office.reconciler.console(7)
+            assert (len(text), text[-13:]) == (4 * 1024 * 1024, "half ?, NUL \ufffd")
+
+        in_the_office(play)
+
     def test_who_does_not_answer_is_said_to_be_away_and_why(self) -> None:
         async def fail() -> None:
             raise ConnectionError("cut off")

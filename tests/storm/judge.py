@@ -10,10 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tests.storm.machines import Site
+
+from leasehold.service.site_reconciler import ANSWER_WITHIN_S
 
 FINAL = frozenset({"completed", "killed", "terminated", "failed", "refused", "cancelled"})
 HOLDS = frozenset({"starting", "running", "resuming", "migrating"})
@@ -41,6 +44,8 @@ MAY_SEE = {
 UP, DOWN = frozenset({"boot", "load", "receive"}), frozenset({"stop", "send", "saved", "end", "fail"})
 GRACE_MS = 5_000
 """Machines may come up so long after a lease is over, for an order that was under way."""
+ON_ITS_WAY_MS = 5_000
+"""What a site says of its nodes may need so long until a process has taken it in."""
 LEAVING = frozenset({"suspend", "send", "stop"})
 
 
@@ -86,6 +91,7 @@ class Judge:
 
     violated: Callable[[str], None]
     slots: dict[str, dict[str, int]]
+    sites: dict[str, Site]
     begin_ms: int
     by_key: dict[tuple[str, str], Call] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
@@ -211,7 +217,7 @@ class Judge:
         self._extensions(process)
 
     def _owners_first(self, process: str, told: dict[int, list[dict[str, Any]]]) -> None:
-        """A local request that fits beside what may not be disturbed begins when it comes."""
+        """A local request that fits beside what may not be disturbed begins when it comes, if all nodes are up."""
         all_ = [views[-1].shown for (to, kind, _), views in self.views.items() if (to, kind) == (process, "leases")]
         firm = [one for one in all_ if one["local"] or one["type"] == "non-preemptable"]
         for one in (one for one in firm if one["local"] and one["state"] != "refused"):
@@ -224,8 +230,15 @@ class Judge:
                 and (other["ended_at"] is None or other["ended_at"] >= came)
             ]
             starts = [line["at"] for line in told[one["id"]] if line["what"] == "start"]
-            if sum(beside) <= self.slots[process][one["home"]] and starts[:1] != [came]:
+            fits = sum(beside) <= self.slots[process][one["home"]]
+            if fits and starts[:1] != [came] and self._all_nodes_up(one["home"], _ms(came)):
                 self.violated(f"{process}: local lease {one['id']} came at {came}, had room, and began {starts[:1]}")
+
+    def _all_nodes_up(self, site: str, at_ms: int) -> bool:
+        """Whether a gateway had no reason to take a node of its site for down; news may have been on its way."""
+        told = self.sites[site].nodes_told
+        before = [all_up for told_ms, all_up in told if told_ms <= at_ms - ON_ITS_WAY_MS][-1:]
+        return all(before + [all_up for told_ms, all_up in told if abs(at_ms - told_ms) < ON_ITS_WAY_MS])
 
     def _once(self, process: str) -> None:
         """However often something was sent under its key, heard of or not, it is there once."""
@@ -287,14 +300,18 @@ class Judge:
 
     def machines(self, process: str, sites: dict[str, tuple[Site, list[Done]]]) -> None:
         """Hold what was done to machines against what was promised."""
-        self._never_twice(process, {name: done for name, (_, done) in sites.items()})
+        lied_about = {lease for site, _ in sites.values() for lease in site.lied_about}
+        self._never_twice(process, {name: done for name, (_, done) in sites.items()}, lied_about)
         for name, (site, done) in sites.items():
             self._all_down(name, done)
             self._room_was_made(site, done)
-            self._over_is_over(process, name, done)
+            self._over_is_over(process, site, done)
 
-    def _never_twice(self, process: str, done: dict[str, list[Done]]) -> None:
-        """Each incarnation of a lease comes up once, in all the federation."""
+    def _never_twice(self, process: str, done: dict[str, list[Done]], lied_about: set[int]) -> None:
+        """Each incarnation of a lease comes up once, in all the federation, and one after the other.
+
+        A lease that is said to have failed starts elsewhere; if that was a lie, both may run for a moment.
+        """
         times = Counter(
             (line.lease, line.incarnation) for lines in done.values() for line in lines if line.action in UP
         )
@@ -306,7 +323,7 @@ class Judge:
         for at_ms, site, line in lines:
             if line.action == "run":
                 running[line.lease][site] = line.incarnation
-                if len(running[line.lease]) > 1:
+                if len(running[line.lease]) > 1 and line.lease not in lied_about:
                     self.violated(f"{process}: lease {line.lease} runs at {sorted(running[line.lease])} at {at_ms}")
             elif line.action in DOWN | {"save"}:
                 running[line.lease].pop(site, None)
@@ -341,13 +358,18 @@ class Judge:
             elif line.action in DOWN:
                 up.pop(line.lease, None)
 
-    def _over_is_over(self, process: str, site: str, done: list[Done]) -> None:
-        """Machines of a lease that somebody saw end do not come up any more."""
+    def _over_is_over(self, process: str, site: Site, done: list[Done]) -> None:
+        """Machines of a lease that somebody saw end do not come up any more, but for an order on its way."""
         for line in done:
             views = self.views.get((process, "leases", line.lease), [])
             ends_s = [view.answered_s for view in views if view.shown["state"] in FINAL]
-            if line.action in UP and ends_s and line.at_ms > self.begin_ms + 1000 * min(ends_s) + GRACE_MS:
-                self.violated(f"{site}: lease {line.lease} came up at {line.at_ms - self.begin_ms} ms, long over")
+            if line.action not in UP or not ends_s:
+                continue
+            end_ms = self.begin_ms + round(1000 * min(ends_s))
+            told_ms = [told.at_ms for told in site.told if told.order.lease_id == line.lease and told.at_ms < end_ms]
+            on_its_way_ms = max(told_ms, default=0) + round(1000 * ANSWER_WITHIN_S)
+            if line.at_ms > max(end_ms, on_its_way_ms) + GRACE_MS:
+                self.violated(f"{site.name}: lease {line.lease} came up at {line.at_ms - self.begin_ms} ms, long over")
 
 
 def record_of(path: Path) -> list[Done]:
@@ -362,3 +384,7 @@ def _sums(parts: list[int]) -> set[int]:
     for part in parts:
         sums |= {one + part for one in sums}
     return sums
+
+
+def _ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)

@@ -65,6 +65,7 @@ class Site:
     ``losing``        how often an answer to orders is lost, whose orders were carried out
     ``forgetful``     how often a look leaves somebody out
     ``lied_about``    leases of which something untrue was said
+    ``nodes_told``    at which times of its process (ms) it was heard of nodes, and whether all were said to be up
     """
 
     name: str
@@ -79,6 +80,7 @@ class Site:
     faults: Faults = field(default_factory=Faults)
     told: list[Told] = field(default_factory=list)
     lied_about: set[int] = field(default_factory=set)
+    nodes_told: list[tuple[int, bool]] = field(default_factory=list)
     machines: EmulatedDriver | None = None
     mended: asyncio.Event = field(default_factory=asyncio.Event)
     twin: "Site | None" = None
@@ -164,8 +166,9 @@ class StormMachines:
         return replace(output, text=self._words(output.text))
 
     async def nodes(self) -> list[NodeFacts]:
-        nodes = await self._ask(self._within.nodes)
-        return [self._strange(node) for node in nodes]
+        nodes = [self._strange(node) for node in await self._ask(self._within.nodes)]
+        self._site.nodes_told.append((self._clock(), not any(node.problem for node in nodes)))
+        return nodes
 
     async def close(self) -> None:
         await self._within.close()
@@ -186,7 +189,10 @@ class StormMachines:
     def _said(self, seen: Sequence[Observation]) -> list[Observation]:
         """What is said of what is so: with times of the service's clock, and now and then something else."""
         ahead_ms = self._clock() - self._ground.now_ms()
-        return [self._lie(replace(one, since_ms=one.since_ms + ahead_ms)) for one in seen]
+        said = [self._lie(replace(one, since_ms=one.since_ms + ahead_ms)) for one in seen]
+        if any(one.fault for one in said):
+            self._site.nodes_told.append((self._clock(), False))
+        return said
 
     def _lie(self, one: Observation) -> Observation:
         site = self._site

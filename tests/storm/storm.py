@@ -58,7 +58,7 @@ def run(seed: int, terms: Terms) -> Outcome:
     outcome = Outcome(seed)
     try:
         world = World(seed, folder)
-        judge = Judge(world.violated, SLOTS, BEGIN_MS)
+        judge = Judge(world.violated, SLOTS, world.sites, BEGIN_MS)
         faults = plan(seed, terms.storm_s, only=terms.only, without=terms.without)
         outcome.faults = [fault for fault in faults if terms.keep is None or fault.number in terms.keep]
         with world.ready(), MUTANTS[terms.mutant](world) if terms.mutant else nullcontext():

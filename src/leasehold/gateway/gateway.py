@@ -62,6 +62,9 @@ __all__ = ["Gateway", "Routing"]
 
 EXTENSION = "extension"
 
+_WITHOUT_MACHINES = frozenset({LeaseState.SUBMITTED, LeaseState.HELD, LeaseState.WAITING})
+"""States in which a lease has neither machines nor saved memory that could be lost."""
+
 
 class Gateway:
     """Sites behind one gateway."""
@@ -439,7 +442,7 @@ class Gateway:
 
     def _note_failure(self, event: LeaseFailed, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
-        if lease is not None and lease.incarnation > 0:
+        if lease is not None and lease.state not in _WITHOUT_MACHINES:
             self.registry.touch(lease.site).fail(lease, now_ms)
 
     def _extend(self, event: ExtendRequested, now_ms: int) -> None:

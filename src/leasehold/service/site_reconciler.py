@@ -22,6 +22,8 @@ from leasehold.service.commands import (
     OrdersSent,
     SiteObserved,
 )
+from leasehold.service.drivers.bounds import storable
+from leasehold.service.drivers.facts import MOST_OUTPUT
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
@@ -103,11 +105,14 @@ class SiteReconciler:
         return None if seen is None else SiteObserved(self.site, tuple(seen), asked_ms)
 
     async def console(self, lease_id: int) -> str:
-        """Return what the machines of a lease have written; raises Unavailable if the driver does not answer."""
+        """Return what the machines of a lease have written, the last 4 MiB of it as text that can be sent.
+
+        Raises Unavailable if the driver does not answer.
+        """
         if not self.is_silent:
             text = await self._answer_within(self.driver.console(lease_id), CONSOLE_WITHIN_S)
             if text is not None:
-                return text
+                return storable(text[-MOST_OUTPUT:])
         raise Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
 
     async def run(self) -> None:

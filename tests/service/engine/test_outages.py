@@ -115,11 +115,26 @@ def test_a_look_before_the_news_of_its_leases_costs_no_other_lease_its_place(sho
     assert [outage.vms for outage in outages(shop)] == [2]
 
 
-def test_the_nodes_of_a_silent_site_are_waited_for(shop: Shop) -> None:
+def test_nobody_gives_way_because_a_site_is_silent(shop: Shop) -> None:
+    """Its nodes may all be up: its owner gets those that were free, and not the room of a guest."""
+    [there] = submitted(shop, guest(2, 600))
+    runs(shop, there, "n1", "n1")
     shop.do(JobSiteSilent("a", "no answer for 120 s"))
-    assert [outage.vms for outage in outages(shop)] == [4]
-    shop.do(seen(*UP))
     assert outages(shop) == ()
+    [owners] = submitted(shop, local(2, 60))
+    assert (state(shop, there), state(shop, owners)) == ("running", "starting")
+
+    shop.restart()
+    shop.do()
+    assert outages(shop) == ()
+
+
+def test_nodes_that_are_down_stay_so_while_their_site_is_silent(shop: Shop) -> None:
+    shop.do(with_first(**DEAD))
+    shop.do(JobSiteSilent("a", "no answer for 120 s"))
+    shop.restart()
+    shop.do()
+    assert [outage.vms for outage in outages(shop)] == [2]
 
 
 def test_a_node_that_is_powered_up_when_it_is_needed_is_counted_on(shop: Shop) -> None:

@@ -32,6 +32,7 @@ from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import NODES, NodeRow
 
 NOT_LISTED = "is not among the nodes of its site any more"
+SITE_SILENT = "the site does not answer"
 SITE_CLOSED = "its site takes no leases now"
 _IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
@@ -243,17 +244,15 @@ class NodeRepository:
         return known[1]
 
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
-        """A site does not answer: its nodes cannot be reached."""
+        """A site does not answer: its nodes cannot be reached. Whether they are down is not known."""
         fault = Fault.NETWORK_FAILED
         events: list[JobEvent] = []
         for name in sorted(self._of_site.get(command.site, ())):
             row = self.rows[name]
             if not row.fault:
-                failed = replace(
-                    row, problem=command.why, fault=fault.value, failed_ms=now_ms, failures=row.failures + 1
-                )
-                self._keep(failed)
-                self._say_if_down(failed, now_ms)
+                problem = f"{SITE_SILENT}: {command.why}"
+                failed = replace(row, problem=problem, fault=fault.value, failures=row.failures + 1)
+                self._keep(replace(failed, failed_ms=now_ms))
                 events.append(NodeFell(name, fault, command.why))
         return events
 
@@ -355,8 +354,11 @@ class NodeRepository:
             self._say_if_down(missed, now_ms)
 
     def _say_if_down(self, row: NodeRow, now_ms: int, vm_cores: int = 1, *, comes_up: bool = False) -> None:
-        """Let plans do without a node that is down, but for one that ``comes_up`` when something starts there."""
-        is_down = bool(row.problem) and not comes_up
+        """Let plans do without a node that is down, but for one that ``comes_up`` when something starts there.
+
+        Nodes of a silent site are not known to be down: no guest gives way to an owner who may find them free.
+        """
+        is_down = bool(row.problem) and not comes_up and not row.problem.startswith(SITE_SILENT)
         vms, idle_vms = row.cores // vm_cores, (row.cores if row.fault else row.free_cores) // vm_cores
         since_ms = now_ms if not row.fault or row.failed_ms is None else row.failed_ms
         self._outages.see(row.site, row.name, vms, idle_vms if is_down else None, since_ms)
