@@ -198,7 +198,7 @@ def test_a_site_that_falls_silent_loses_its_jobs_and_its_late_result_does_not_co
         await until(fed, lambda: len(sites.tried()) == 2)
         first, _ = sites.store.attempts([1])
         assert (first.attempt.state, first.attempt.fault) == ("fenced", "network-failed")
-        assert first.attempt.detail.startswith("no answer for ")
+        assert first.attempt.detail.startswith("the site does not answer: no answer for ")
         await until(fed, lambda: 2 in sites.b.seen)
         sites.b.end(2, "from b")
         await until(fed, sites.is_over)

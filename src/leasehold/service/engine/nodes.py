@@ -253,7 +253,7 @@ class NodeRepository:
                 problem = f"{SITE_SILENT}: {command.why}"
                 failed = replace(row, problem=problem, fault=fault.value, failures=row.failures + 1)
                 self._keep(replace(failed, failed_ms=now_ms))
-                events.append(NodeFell(name, fault, command.why))
+                events.append(NodeFell(name, fault, problem))
         return events
 
     # What leases hold that are not attempts
