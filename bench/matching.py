@@ -18,6 +18,8 @@ from statistics import median, quantiles
 from time import perf_counter_ns, thread_time_ns
 from typing import TypeVar
 
+import scipy.sparse.csgraph  # noqa: F401 - what the solver imports when it is used first is not timed
+
 from leasehold.matching.assignment import Assignment, greedy, optimal
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.node_index import NodeIndex

@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.children import Cost, Environment, cost_of
 
 PURE, COMPILED = "pure", "compiled"
+_NOT_THEIRS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"})
 Say = Callable[[str], None]
 
 
@@ -73,9 +74,10 @@ class Setting:
 def variants(compiled: Path) -> dict[str, Environment]:
     """Return the environments in which Leasehold runs as plain Python and, if `make fast` was run, compiled.
 
-    Everything that knows how a variant is chosen stands here.
+    Everything that knows how a variant is chosen stands here. Modules are compiled to bytecode once, as where they
+    were installed, whatever is set here.
     """
-    pure = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    pure = {name: value for name, value in os.environ.items() if name not in _NOT_THEIRS}
     found: dict[str, Environment] = {PURE: pure}
     if compiled.is_dir():
         found[COMPILED] = pure | {"PYTHONPATH": str(compiled.resolve())}
