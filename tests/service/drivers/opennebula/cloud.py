@@ -230,7 +230,10 @@ class _Handler(SimpleXMLRPCRequestHandler):
     server: "_Server"
 
     def do_POST(self) -> None:  # noqa: N802 - the name that is called
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers.get("Content-Length", -1))
+        body = self.rfile.read(max(0, length))
+        if len(body) != length:
+            return  # whoever asked was killed while it did
         nebula = self.server.nebula
         if nebula.raw is not None:
             self.wfile.write(nebula.raw)

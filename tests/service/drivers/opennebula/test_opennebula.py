@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import shutil
+import socket
 import subprocess
 import time
 import xmlrpc.client
@@ -12,6 +13,7 @@ from functools import wraps
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -24,6 +26,7 @@ from tests.service.drivers.opennebula.cloud import (
     PROLOG,
     PROLOG_FAILURE,
     RUNNING,
+    SESSION,
     STOPPED,
     SUSPENDED,
     UNKNOWN,
@@ -375,6 +378,20 @@ class TestStrays:
         assert len(rig.nebula.alive(RUNNING)) == VMS * (len(LEASES) - 1)
         assert len(rig.nebula.alive(STOPPED)) == VMS
         assert len(rig.nebula.vms) - len(self._never_ran(rig)) == VMS * len(LEASES), "none ran twice"
+
+    @pytest.mark.parametrize("of_body", [None, 0, 1, 40])
+    def test_the_server_of_these_tests_is_content_with_half_a_request(
+        self, rig: NebulaRig, of_body: int | None
+    ) -> None:
+        body = xmlrpc.client.dumps((SESSION, -2), "one.vmpool.infoextended").encode()
+        head = f"POST /RPC2 HTTP/1.1\r\nHost: nebula\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        half = head[:-30] if of_body is None else head + body[:of_body]
+        address = urlsplit(rig.url)
+        with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as client:
+            client.sendall(half)
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1000) == b""
+        assert rig.nebula.defects == []
 
     @staticmethod
     async def _find(rig: NebulaRig) -> None:
