@@ -111,3 +111,29 @@ def test_one_that_was_slow_just_now_is_left_alone(monkeypatch: pytest.MonkeyPatc
     guests.now_s -= BETWEEN_LOOKS_S
     assert look() == []
     assert look() == [1]
+
+
+@dataclass
+class Changing(Running):
+    """A domain that changes while it is looked at: libvirt refuses to say anything of it."""
+
+    code_name: str = "VIR_ERR_OPERATION_INVALID"
+
+    def state(self) -> tuple[int, int]:
+        import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+        error = libvirt.libvirtError("not now")
+        error.err = (getattr(libvirt, self.code_name), 0, "not now", 2, "", "", "", -1, -1)
+        raise error
+
+
+def test_one_that_changes_while_it_is_looked_at_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever is taken to have gone is forgotten, and its machine removed as nobody's."""
+    look = looking(Guests([Changing(1)], set()), monkeypatch, tmp_path)
+    assert look() == []
+
+
+def test_one_that_has_gone_while_it_was_looked_at_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    look = looking(Guests([Changing(1, "VIR_ERR_NO_DOMAIN")], set()), monkeypatch, tmp_path)
+    with pytest.raises(AssertionError):
+        look()

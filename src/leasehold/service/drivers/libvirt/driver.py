@@ -168,12 +168,25 @@ class LibvirtProvider(Provider):
         for domain in self._host.connection.listAllDomains():
             name = read_name(domain.name(), self._site)
             if name is not None:
-                with unless_gone():
-                    machines.append(self._seen(name, domain, known.get(name.key), turn))
+                machines.append(self._seen_if_there(name, domain, known.get(name.key), turn))
         there = [replace(machine, node=node) for machine in machines if machine is not None]
         for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
             del self._asked_from_s[handle]
         return there
+
+    def _seen_if_there(self, name: Name, domain: Any, instance: MachineInstance | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
+        """Observe one domain; None if it has gone.
+
+        One that changes while it is looked at is there: whatever is missing is forgotten, and its machine removed.
+        """
+        try:
+            return self._seen(name, domain, instance, turn)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+                return Machine(name.key, str(name), MachineState.PENDING)
+            if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            raise
 
     def _turn(self) -> str:
         """Choose the slow guest that may be asked now: the one that was left alone the longest."""
