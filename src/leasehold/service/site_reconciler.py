@@ -22,8 +22,7 @@ from leasehold.service.commands import (
     OrdersSent,
     SiteObserved,
 )
-from leasehold.service.drivers.bounds import storable
-from leasehold.service.drivers.facts import MOST_OUTPUT
+from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
@@ -112,7 +111,7 @@ class SiteReconciler:
         if not self.is_silent:
             text = await self._answer_within(self.driver.console(lease_id), CONSOLE_WITHIN_S)
             if text is not None:
-                return storable(text[-MOST_OUTPUT:])
+                return Output(text).text
         raise Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
 
     async def run(self) -> None:
