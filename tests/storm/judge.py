@@ -359,16 +359,22 @@ class Judge:
                 up.pop(line.lease, None)
 
     def _over_is_over(self, process: str, site: Site, done: list[Done]) -> None:
-        """Machines of a lease that somebody saw end do not come up any more, but for an order on its way."""
+        """Machines of a lease that somebody saw end do not come up any more, but by an order that silence held up."""
         for line in done:
             views = self.views.get((process, "leases", line.lease), [])
             ends_s = [view.answered_s for view in views if view.shown["state"] in FINAL]
             if line.action not in UP or not ends_s:
                 continue
             end_ms = self.begin_ms + round(1000 * min(ends_s))
-            told_ms = [told.at_ms for told in site.told if told.order.lease_id == line.lease and told.at_ms < end_ms]
-            on_its_way_ms = max(told_ms, default=0) + round(1000 * ANSWER_WITHIN_S)
-            if line.at_ms > max(end_ms, on_its_way_ms) + GRACE_MS:
+            got_through = any(0 <= line.at_ms - let_go_ms <= GRACE_MS for let_go_ms in site.let_go_ms)
+            was_on_its_way = got_through and any(
+                told.order.lease_id == line.lease
+                and told.order.incarnation == line.incarnation
+                and told.order.verb.value not in LEAVING
+                and end_ms - round(1000 * ANSWER_WITHIN_S) <= told.at_ms < end_ms
+                for told in site.told
+            )
+            if line.at_ms > end_ms + GRACE_MS and not was_on_its_way:
                 self.violated(f"{site.name}: lease {line.lease} came up at {line.at_ms - self.begin_ms} ms, long over")
 
 

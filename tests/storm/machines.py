@@ -65,6 +65,7 @@ class Site:
     ``losing``        how often an answer to orders is lost, whose orders were carried out
     ``forgetful``     how often a look leaves somebody out
     ``lied_about``    leases of which something untrue was said
+    ``let_go_ms``     when those who had been kept waiting for it got through (true ms)
     ``nodes_told``    at which times of its process (ms) it was heard of nodes, and whether all were said to be up
     """
 
@@ -80,6 +81,7 @@ class Site:
     faults: Faults = field(default_factory=Faults)
     told: list[Told] = field(default_factory=list)
     lied_about: set[int] = field(default_factory=set)
+    let_go_ms: list[int] = field(default_factory=list)
     nodes_told: list[tuple[int, bool]] = field(default_factory=list)
     machines: EmulatedDriver | None = None
     mended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -183,6 +185,7 @@ class StormMachines:
     async def _reach(self) -> None:
         while self._site.silent == "hang":
             await self._site.mended.wait()
+            self._site.let_go_ms.append(self._ground.now_ms())
         if self._site.silent:
             raise ConnectionError("storm: the site does not answer")
 
