@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from leasehold.model.errors import InputError
 from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
+
+if TYPE_CHECKING:
+    from altair import LayerChart
 
 SLICE_ROWS = 20_000
 """As many rows are read at a time: a part of a row group, of which the simulation writes whole multiples."""
@@ -110,6 +113,18 @@ class Run:
     def span_ms(self) -> int:
         """From the first request to the end: what every share of time is a share of."""
         return self.end_ms - self.begin_ms
+
+    def gantt(self, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None) -> "LayerChart":
+        """Draw who held which VMs; see `leasehold.analysis.report.gantt_chart`."""
+        from leasehold.analysis.report import gantt_chart  # noqa: PLC0415 - it reads this module
+
+        return gantt_chart(self, site, from_ms, to_ms)
+
+    def compare(self, other: "Run") -> pl.DataFrame:
+        """Put this run and another side by side; see `leasehold.analysis.compare`."""
+        from leasehold.analysis.metrics import compare  # noqa: PLC0415 - it reads this module
+
+        return compare(self, other)
 
     def __repr__(self) -> str:
         """Say which run this is and how far it came."""

@@ -12,7 +12,6 @@ from typing import Any
 from leasehold.analysis.wording import NOTHING, count, number
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.scenario import scenario_of
 from leasehold.cli.screen import answer, answer_table, talk
 from leasehold.client import Agreement as ShownAgreement
 from leasehold.client import Client, Lease, Site
@@ -29,6 +28,7 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
 from leasehold.simulation.what_if import Count, PlayedRequests, SideBySide, WhatIf, requests_of, with_document
 from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.study import scenario_of
 
 _COLUMNS = ["", "", "requests", "mean wait", "95 % less", "preempted", "refused", "slot-h"]
 _FIGURES = range(2, len(_COLUMNS))

@@ -40,7 +40,8 @@ def demo(
     """Simulate three clusters that lend for two days, under two policies, and compare."""
     keep_tables_lean()
     from leasehold.analysis.report import can_draw, write_comparison
-    from leasehold.cli.running import REPORT, Manner, as_json, choose_folder, comparison, made_room
+    from leasehold.cli.running import Manner, as_json, choose_folder, comparison, made_room
+    from leasehold.study import REPORT
 
     folder = choose_folder("demo", out, force=force)
     given = {"seed": seed, "horizon_s": QUICK_HORIZON_S if quick else None}

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import itertools
 import shlex
 import shutil
 import signal
@@ -10,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from threading import current_thread, main_thread
 from time import monotonic
@@ -32,6 +30,7 @@ from leasehold.model.errors import InvalidField, InvariantBroken, UnknownName
 from leasehold.model.tables import MANIFEST
 from leasehold.simulation.run import RunProgress, run_scenario
 from leasehold.simulation.scenario.spec import Scenario
+from leasehold.study import REPORT, new_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +150,6 @@ def replay_command(source: str, options: list[tuple[str, object]]) -> str:
 # Folders: results go to a folder of their own, and never over anything else
 
 
-RUNS = Path("runs")
-REPORT = "report.html"
-
-
 def choose_folder(name: str, wanted: Path | None, *, force: bool = False) -> Path:
     """Give the folder for a run's results, which does not exist yet or is empty.
 
@@ -162,7 +157,7 @@ def choose_folder(name: str, wanted: Path | None, *, force: bool = False) -> Pat
     ``force`` is given and it is an earlier run: that one is to be removed (see `made_room`).
     """
     if wanted is None:
-        return _new_folder(name)
+        return new_folder(name)
     if wanted.exists() and not wanted.is_dir():
         raise InvalidField("--out", str(wanted), "a folder, not a file")
     if wanted.is_dir() and any(wanted.iterdir()):
@@ -202,13 +197,6 @@ def _is_run(folder: Path) -> bool:
         return True
     inside = [path for path in folder.iterdir() if path.name != REPORT]
     return bool(inside) and all((path / MANIFEST).is_file() for path in inside)
-
-
-def _new_folder(name: str) -> Path:
-    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip("-.")
-    stem = f"{plain or 'run'}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    names = (f"{stem}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
-    return next(RUNS / name for name in names if not (RUNS / name).exists())
 
 
 # Progress: a bar in a terminal, a line now and then elsewhere

@@ -1,19 +1,11 @@
 """``leasehold scenario``: inspect scenarios, and find the one that a name or file means."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from leasehold.cli.options import Json, complete_scenario
 from leasehold.cli.screen import answer, answer_json, answer_table
-from leasehold.model.errors import InputError, InvalidField
-from leasehold.model.tables import MANIFEST
-
-if TYPE_CHECKING:
-    from leasehold.simulation.scenario.from_log import LogOptions
-    from leasehold.simulation.scenario.spec import Scenario
 
 app = typer.Typer(help="Inspect scenarios.", no_args_is_help=True)
 
@@ -44,6 +36,7 @@ def list_scenarios(json: Json = False) -> None:
 def show(source: Source, json: Json = False) -> None:
     """Print a scenario in full, with all defaults."""
     from leasehold.simulation.scenario.parse import to_toml
+    from leasehold.study import scenario_of
 
     scenario = scenario_of(source)
     if json:
@@ -64,51 +57,13 @@ def check(source: Source, json: Json = False) -> None:
             answer(f"Note: {note}")
 
 
-def scenario_of(
-    source: str, log_options: "LogOptions | None" = None, overrides: Mapping[str, Any] | None = None
-) -> "Scenario":
-    """Read the scenario that a name, a scenario file, a log or a run folder means.
-
-    Raises InputError, InvalidField or UnknownName.
-    """
-    from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
-    from leasehold.simulation.scenario.parse import format_of, load_scenario, packaged_names, packaged_path
-
-    log_options, overrides = log_options or LogOptions(), overrides or {}
-    path = Path(source)
-    if path.is_file() and format_of(path) is not None:
-        return scenario_for_log(path, log_options, overrides)
-    if log_options != LogOptions():
-        expected = "a workload log: --procs, --site, --cluster-by and --guests are about logs"
-        raise InvalidField("SOURCE", source, expected)
-    if source in packaged_names() and not path.is_file() and not (path / MANIFEST).is_file():
-        return load_scenario(packaged_path(source), overrides)
-    if path.is_dir():
-        return _scenario_of_run(path, overrides)
-    if path.exists() and path.suffix != ".toml":
-        raise InputError(path, None, "is neither a scenario (.toml) nor a log (.swf or .gwf, perhaps .gz)")
-    if not path.exists():
-        known = ", ".join(packaged_names())
-        raise InvalidField("SOURCE", source, f"a scenario file, a workload log, a run folder, or one of {known}")
-    return load_scenario(path, overrides)
-
-
-def _scenario_of_run(folder: Path, overrides: Mapping[str, Any]) -> "Scenario":
-    from leasehold.analysis.run import load
-    from leasehold.simulation.scenario.parse import overridden, scenario_from_dict
-
-    values = load(folder).manifest.get("scenario")
-    if not isinstance(values, dict):
-        raise InputError(folder, None, "its manifest holds no scenario")
-    return scenario_from_dict(overridden(values, overrides))
-
-
 def _examine(source: str) -> dict[str, Any]:
     """Read a scenario and all its streams; raises whatever a run would raise on bad input."""
     from leasehold.simulation.scenario.sites import routing, site_settings
     from leasehold.simulation.scenario.sources import open_blocks, with_sizes
     from leasehold.simulation.workload.job_block import NO_SITE
     from leasehold.simulation.workload.log_record import ReadingNotes
+    from leasehold.study import scenario_of
 
     scenario = with_sizes(scenario_of(source))
     settings, notes = site_settings(scenario), list[ReadingNotes]()

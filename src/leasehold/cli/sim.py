@@ -168,8 +168,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     """Simulate a scenario, or a log as one cluster, and write a run folder."""
     options.keep_tables_lean()
     from leasehold.cli.running import Manner, as_json, choose_folder, make_products, replay_command, show_run, simulate
-    from leasehold.cli.scenario import scenario_of
     from leasehold.simulation.scenario.from_log import LogOptions
+    from leasehold.study import scenario_of
 
     overrides = _Overrides(policy, routing, victims, load, seed, horizon, assignments or [])
     scenario = scenario_of(source, LogOptions(procs, site, cluster_by, guests), overrides.keys())
@@ -283,7 +283,7 @@ def report(
     options.keep_tables_lean()
     from leasehold.analysis.report import write_pictures, write_report
     from leasehold.analysis.run import load
-    from leasehold.cli.running import REPORT
+    from leasehold.study import REPORT
 
     opened = load(run)
     path = write_report(opened, out or run / REPORT)
