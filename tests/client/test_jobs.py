@@ -53,7 +53,15 @@ def test_a_deadline_without_its_zone_is_refused() -> None:
 def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: Gateway) -> None:
     gateway.answer("GET", "/v1/jobs/7", Reply(body=job()))
     gateway.answer("DELETE", "/v1/jobs/7", Reply(body=job(state="cancelled", ended_at=MOMENT)))
-    told = {"job": 7, "attempt": 2, "exit_status": 3, "output": "no\n", "is_whole": False, "is_kept": False}
+    told = {
+        "job": 7,
+        "attempt": 2,
+        "exit_status": 3,
+        "output": "no\n",
+        "error": "",
+        "is_whole": False,
+        "is_kept": False,
+    }
     gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
     assert not talk("jobs.get", 7).is_over
     assert talk("jobs.cancel", 7).is_over

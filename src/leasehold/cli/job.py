@@ -11,6 +11,7 @@ from leasehold.cli.live.names import JOB_STATES, complete_job_state, complete_si
 from leasehold.cli.live.table import answer_json_line, answer_line, answer_rows
 from leasehold.cli.options import IdempotencyKey, JobOptions, Json, switch, taking
 from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.model.errors import InvalidField
 
 app = typer.Typer(help="Run commands on nodes that meet their requirements.", no_args_is_help=True)
 
@@ -25,23 +26,36 @@ def submit(
     wait: Annotated[bool, switch("--wait", does="Wait until it has ended, and print its output.")] = False,
     json: Json = False,
 ) -> None:
-    """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
-    from leasehold.cli.live.jobs import answer_output, followed, is_a_no, read_description, spec_of, standing
+    """Submit a job, or an array of jobs, and print its ID.
+
+    Exits with 1 if it is refused; with --wait, as its command, and with 1 if it failed otherwise. With --array the ID
+    is that of the first job, and the highest exit status counts.
+    """
+    from leasehold.cli.live.jobs import (
+        answer_output,
+        exit_status_of,
+        followed,
+        jobs_of,
+        read_description,
+        spec_of,
+        standing,
+    )
 
     spec = spec_of(read_description(options))
     with gateway() as client:
         job = client.jobs.submit(spec, idempotency_key=idempotency_key)
         if not json and not wait:
             answer(str(job.id))
-        talk(f"leasehold: {standing(job)}")
-        if wait:
-            job = followed(client, job)
+        jobs = jobs_of(client, job.id) if spec.array else [job]
+        for number, one in enumerate(jobs):
+            talk(f"leasehold: {standing(one)}")
+            if wait:
+                jobs[number] = followed(client, one)
+                if not json:
+                    answer_output(client, jobs[number])
         if json:
-            answer_json({"job": job})
-        elif wait:
-            answer_output(client, job)
-    if is_a_no(job):
-        raise typer.Exit(ANSWER_IS_NO)
+            answer_json({"jobs": jobs} if spec.array else {"job": jobs[0]})
+    _exit_as(max(map(exit_status_of, jobs)))
 
 
 @app.command()
@@ -80,7 +94,7 @@ def describe(
 
 
 @app.command("list", epilog=f"States: {JOB_STATES.legend()}.")
-def list_jobs(
+def list_jobs(  # noqa: PLR0917 - each is an option
     states: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +120,9 @@ def list_jobs(
         str,
         typer.Option(metavar="TIME", help="Only those submitted since, such as now-1d.", show_default=False),
     ] = "",
+    array: Annotated[
+        int | None, typer.Option(metavar="ID", min=0, help="Only this array; all of it.", show_default=False)
+    ] = None,
     everything: Annotated[bool, switch("--all", "-a", does="Include those that have ended.")] = False,
     json: Json = False,
 ) -> None:
@@ -118,7 +135,8 @@ def list_jobs(
         site=site,
         consumer=consumer,
         since=times.read_moment("--since", since, times.now()) if since else None,
-        open=None if everything or states else True,
+        array=array,
+        open=None if everything or states or array is not None else True,
     )
     with gateway() as client:
         jobs = list(client.jobs.list(which))
@@ -138,37 +156,69 @@ def show(job_id: JobId, json: Json = False) -> None:
         answer("\n".join(account(job, times.now())))
 
 
+Array = Annotated[bool, switch("--array", does="The whole array of this ID.")]
+
+
 @app.command()
-def wait(job_id: JobId, json: Json = False) -> None:
-    """Follow the state of a job until it is over; exits with 1 if it failed."""
-    from leasehold.cli.live.jobs import is_a_no, standings
+def wait(job_id: JobId, array: Array = False, json: Json = False) -> None:
+    """Follow the state of a job until it is over; exits as its command, and with 1 if it failed otherwise."""
+    from leasehold.cli.live.jobs import exit_status_of, jobs_of, standings
+
+    statuses = []
+    with gateway() as client:
+        for number in [one.id for one in jobs_of(client, job_id)] if array else [job_id]:
+            for job, sentence in standings(client, number):
+                if json:
+                    answer_json_line({"job": job})
+                else:
+                    answer_line(sentence)
+            statuses.append(exit_status_of(job))
+    _exit_as(max(statuses))
+
+
+@app.command()
+def logs(
+    job_id: JobId,
+    follow: Annotated[bool, switch("--follow", "-f", does="Print what it writes until it is over.")] = False,
+    json: Json = False,
+) -> None:
+    """Print what a job has written so far: its standard output, and its standard error to standard error."""
+    from leasehold.cli.live.jobs import follow_log
 
     with gateway() as client:
-        for job, sentence in standings(client, job_id):
-            if json:
-                answer_json_line({"job": job})
-            else:
-                answer_line(sentence)
-    if is_a_no(job):
-        raise typer.Exit(ANSWER_IS_NO)
+        if json and follow:
+            raise InvalidField("--json", True, "nothing with --follow")  # noqa: FBT003 - the value that was given
+        if json:
+            answer_json({"log": client.jobs.output(job_id)})
+            return
+        for log in follow_log(client, job_id, is_followed=follow):
+            last = log
+    if not last.attempt:
+        talk(f"leasehold: job {job_id} has not begun yet")
+    elif not last.is_whole:
+        talk("leasehold: this is only part of its output; the rest was not kept, or is not kept apart")
 
 
 @app.command()
-def cancel(job_id: JobId, json: Json = False) -> None:
+def cancel(job_id: JobId, array: Array = False, json: Json = False) -> None:
     """Cancel a job with all its attempts; one that is over is unchanged."""
-    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.live.jobs import jobs_of, standing
 
     with gateway() as client:
-        job = client.jobs.cancel(job_id)
+        numbers = [one.id for one in jobs_of(client, job_id)] if array else [job_id]
+        jobs = [client.jobs.cancel(number) for number in numbers]
     if json:
-        answer_json({"job": job})
+        answer_json({"jobs": jobs} if array else {"job": jobs[0]})
     else:
-        answer(standing(job))
+        answer("\n".join(map(standing, jobs)))
 
 
 @app.command()
 def result(job_id: JobId, json: Json = False) -> None:
-    """Print the output of a job; exits with 1 if it failed or has none."""
+    """Print the output of a job, and its standard error to standard error; exits as its command.
+
+    Exits with 1 if it has no result.
+    """
     from leasehold.cli.live.jobs import show_result
 
     with gateway() as client:
@@ -177,5 +227,9 @@ def result(job_id: JobId, json: Json = False) -> None:
         answer_json({"result": found})
     else:
         show_result(found)
-    if found.exit_status != 0:
-        raise typer.Exit(ANSWER_IS_NO)
+    _exit_as(ANSWER_IS_NO if found.exit_status is None else found.exit_status)
+
+
+def _exit_as(status: int) -> None:
+    if status:
+        raise typer.Exit(status)

@@ -208,6 +208,23 @@ class JobOptions:
             show_default=False,
         ),
     ] = None
+    environment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="Environment variable of the command; NAME alone: with the value that it has here. May be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    array: Annotated[
+        str,
+        typer.Option(
+            metavar="INDEXES",
+            help="One job for each index, such as 1-10, 0-20:5 or 1,3: in LEASEHOLD_ARRAY_INDEX.",
+            show_default=False,
+        ),
+    ] = ""
     inputs: Annotated[
         list[str] | None,
         typer.Option(

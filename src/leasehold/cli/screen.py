@@ -48,21 +48,22 @@ def _written_out(letter: str, kept: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
 
 
-def answer(text: str, *, as_it_is: bool = False) -> None:
+def answer(text: str, *, as_it_is: bool = False, is_line: bool = True) -> None:
     """Print an answer; a closed pipe (``| head``) is not an error.
 
-    ``as_it_is``: with all control characters that are in it, as in what we have drawn ourselves.
+    ``as_it_is``  with all control characters that are in it, as in what we have drawn ourselves
+    ``is_line``   whether a line end follows
     """
     try:
-        typer.echo(text if as_it_is else legible(text), color=as_it_is or None)
+        typer.echo(text if as_it_is else legible(text), color=as_it_is or None, nl=is_line)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def talk(text: str) -> None:
-    """Say something beside the answer."""
-    typer.echo(legible(text), err=True)
+def talk(text: str, *, as_it_is: bool = False, is_line: bool = True) -> None:
+    """Say something beside the answer; the rest is as in `answer`."""
+    typer.echo(text if as_it_is else legible(text), err=True, color=as_it_is or None, nl=is_line)
 
 
 def wrapped(text: str, indent: str = "  ") -> str:

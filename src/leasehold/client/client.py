@@ -27,7 +27,7 @@ from leasehold.protocol.agreements import (
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
 from leasehold.protocol.explanations import CoAllocationExplanation, LeaseExplanation
-from leasehold.protocol.jobs import Job, JobFilter, JobPage, JobProspect, JobResult, JobSpec
+from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.protocol.peers import Peer, PeerList, PeerSpec
@@ -159,6 +159,11 @@ class Jobs(Noun[W]):
     def result(self, job_id: int) -> Call[JobResult]:
         """Give what came of one; raises NotFound, also while there is nothing."""
         return Call("GET", f"/v1/jobs/{job_id}/result", reads(JobResult))
+
+    @Asking
+    def output(self, job_id: int) -> Call[JobLog]:
+        """Give what the command of one has written so far; raises NotFound."""
+        return Call("GET", f"/v1/jobs/{job_id}/output", reads(JobLog))
 
     @Iterating
     def follow(self, job_id: int) -> Looks:

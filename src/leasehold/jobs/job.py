@@ -96,6 +96,14 @@ def site_of(node: str) -> str:
     return node.partition("/")[0]
 
 
+ARRAY_ID, ARRAY_INDEX = "LEASEHOLD_ARRAY_ID", "LEASEHOLD_ARRAY_INDEX"
+"""The variables in which a job of an array finds the number of the array, and its own index."""
+
+
+MOST_IN_ARRAY = 1_000
+HIGHEST_INDEX = 1_000_000
+
+
 class Backup(StrEnum):
     """What is kept ready against a fault.
 
@@ -208,6 +216,8 @@ class JobRequest:
     """What is asked for. Never changed.
 
     ``job``          its number, submission, needs and deadline; ``needs.nodes`` machines run the command
+    ``environment``  variables that its command finds, by name in the order in which they were given
+    ``array_id``     the number of the first job of its array, 0 where it is in none; ``array_index`` is its own there
     ``lease_type``   what kind of guest its attempts are
     ``reliability``  how sure it is to be done by the deadline, above 0 and below 1; None: nothing is asked
     ``restarts``     how often it may restart after faults that are not its own
@@ -221,6 +231,9 @@ class JobRequest:
     consumer: str = ""
     group: str = ""
     name: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    array_id: int = 0
+    array_index: int = 0
     lease_type: LeaseType = LeaseType.SUSPENDABLE
     backup: Backup = Backup.NONE
     reliability: float | None = None
@@ -240,6 +253,14 @@ class JobRequest:
     def id(self) -> int:
         """Its number."""
         return self.job.job_id
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What its machines run: the command, started by ``env`` with its variables where there are any."""
+        variables = [f"{name}={value}" for name, value in self.environment]
+        if self.array_id:
+            variables += [f"{ARRAY_ID}={self.array_id}", f"{ARRAY_INDEX}={self.array_index}"]
+        return ("env", *variables, *self.command) if variables else self.command
 
 
 Place = Physical | Virtual

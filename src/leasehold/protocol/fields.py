@@ -32,12 +32,14 @@ _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _NO_NUL = r"^[^\x00]*$"
 _VISIBLE = "^[!-~]*$"
 _RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
+_VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
 MEANINGS = {
     _NO_CONTROLS: "no control characters",
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
+    _VARIABLE: "a name of letters, digits and _, not beginning with a digit",
     _MONTH: "a year and a month, such as 2026-10",
     _RESOURCE: "a kind and a name, such as licence:matlab",
 }
@@ -156,6 +158,12 @@ def _within(command: list[str]) -> list[str]:
     return command
 
 
+def _environment_within(variables: dict[str, str]) -> dict[str, str]:
+    if sum(len(f"{name}={value}".encode()) for name, value in variables.items()) > MAX_COMMAND_BYTES:
+        raise ValueError(f"at most {MAX_COMMAND_BYTES} bytes in all variables together")
+    return variables
+
+
 LeaseTypeName = Literal["cancelable", "suspendable", "migratable", "non-preemptable"]
 """How a request may be preempted, as in `leasehold.model.request.LEASE_TYPES`."""
 
@@ -180,8 +188,14 @@ Key = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=_VISIBLE)]
 CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator(_within)]
 """A command as a list of words; no shell interprets it."""
 
+VariableName = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=MAX_NAME, pattern=_VARIABLE)]
+"""The name of an environment variable."""
+
 Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
 """A resource besides VMs and their memory."""
+
+Environment = Annotated[dict[VariableName, Word], Field(max_length=MAX_WORDS), AfterValidator(_environment_within)]
+"""Variables of a command, by name."""
 
 Claims = Annotated[dict[Resource, Annotated[int, Strict(), Field(ge=1, le=MAX_UNITS)]], Field(max_length=MAX_CLAIMS)]
 """Units of further resources."""

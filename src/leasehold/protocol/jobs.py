@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic.types import Strict
 
-from leasehold.jobs.job import JobState
+from leasehold.jobs.job import HIGHEST_INDEX, MOST_IN_ARRAY, JobState
 from leasehold.matching.software import software
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.base import A_MOMENT, NextPage, RequestModel, ResponseModel, examples
@@ -15,10 +15,12 @@ from leasehold.protocol.fields import (
     CommandWords,
     Cursor,
     Duration,
+    Environment,
     LeaseTypeName,
     MemoryMib,
     Moment,
     Name,
+    Number,
     OrEmpty,
     OrFalse,
     OrNone,
@@ -74,6 +76,19 @@ def _readable(text: str) -> str:
     return text
 
 
+def _each_once(indexes: list[int]) -> list[int]:
+    if len(set(indexes)) < len(indexes):
+        raise ValueError("each index once")
+    return sorted(indexes)
+
+
+Indexes = Annotated[
+    list[Annotated[int, Strict(), Field(ge=0, le=HIGHEST_INDEX)]],
+    Field(max_length=MOST_IN_ARRAY, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_each_once),
+]
+"""The indexes of an array of jobs."""
+
 SoftwareText = Annotated[Text, Field(min_length=1), AfterValidator(_readable)]
 """A piece of software with a version constraint."""
 
@@ -118,9 +133,18 @@ class JobSpec(RequestModel):
     type: LeaseTypeName = Field(default="suspendable", description="The lease type of its attempts.")
     restarts: Restarts = Field(default=3, description="Maximum restarts after faults not caused by the job.")
     name: Text = Field(default="", description="A display name; need not be unique.")
+    environment: Environment = Field(default={}, description="Environment variables of the command, by name.")
+    array: Indexes = Field(
+        default=[],
+        description="Indexes of an array: one job for each, which finds its index in `LEASEHOLD_ARRAY_INDEX`, and the "
+        "id of the first in `LEASEHOLD_ARRAY_ID`. The response is the first job.",
+    )
     group: Text | None = Field(
         default=None, description="One of the caller's groups, to which it is charged; left out: the first."
     )
+
+
+AnyVariables = Annotated[dict[str, str], Field(default={})]
 
 
 class JobFilter(RequestModel):
@@ -130,6 +154,7 @@ class JobFilter(RequestModel):
     site: Name | None = Field(default=None, description="With an attempt at this site.")
     consumer: Name | None = Field(default=None, description="Of this consumer.")
     since: Moment | None = Field(default=None, description="Submitted at this time or later.")
+    array: Number | None = Field(default=None, description="Of the array with this id.")
     open: bool | None = Field(default=None, description="Whether they are still waiting or running.")
     limit: PageSize = 100
     cursor: Cursor = None
@@ -193,6 +218,9 @@ class Job(ResponseModel):
         description="Latest time of the next attempt; earlier if capacity becomes free."
     )
     command: tuple[str, ...]
+    environment: AnyVariables = Field(description="Environment variables of the command.")
+    array: OrNone[int] = Field(description="The array that it belongs to: the id of the first job.")
+    array_index: OrNone[int] = Field(description="Its index in the array.")
     type: LeaseTypeName
     backup: str = Field(description="Backup against faults: `none`, `cold` or `hot`.")
     reliability: OrNone[float] = Field(description="Required probability of finishing by the deadline.")
@@ -219,17 +247,35 @@ class JobResult(ResponseModel):
     """The result of a job. It never changes, except that its output may be deleted by retention or quota."""
 
     model_config = examples(
-        {"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "is_whole": True, "is_kept": True}
+        {"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "error": "", "is_whole": True, "is_kept": True}
     )
 
     job: int = Field(description="The job.")
     attempt: int = Field(description="The number of the attempt that produced the result.")
     exit_status: OrNone[int] = Field(description="Exit status of its command.")
-    output: str = Field(description="Output of its command.")
-    is_whole: bool = Field(description="Whether the output is complete; very long output is truncated.")
+    output: str = Field(description="What its command wrote to its standard output.")
+    error: OrEmpty = Field(
+        description="What it wrote to its standard error, where the site keeps that apart; elsewhere it is in `output`."
+    )
+    is_whole: bool = Field(description="Whether both are complete; very long output is truncated.")
     is_kept: bool = Field(
         description="Whether the output is still kept; it is deleted when old, or beyond its consumer's quota."
     )
+
+
+class JobLog(ResponseModel):
+    """What the command of a job has written so far."""
+
+    model_config = examples(
+        {"job": 7, "attempt": 1, "output": "step 1 of 3\n", "error": "", "is_whole": True, "is_over": False}
+    )
+
+    job: int = Field(description="The job.")
+    attempt: int = Field(description="The attempt that wrote it; 0: none has started yet.")
+    output: str = Field(description="What its command wrote to its standard output so far.")
+    error: OrEmpty = Field(description="And to its standard error, where the site keeps that apart.")
+    is_whole: bool = Field(description="Whether that is all of it so far; of very long output only the end is kept.")
+    is_over: bool = Field(description="Whether the job is over.")
 
 
 _LACKS = {

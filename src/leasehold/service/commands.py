@@ -69,7 +69,7 @@ class CancelCoAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitJob:
-    """Submit a job: a command, and its needs.
+    """Submit a job: a command, and its needs; or an array of such jobs, one for each index in ``array``.
 
     ``key, request_hash``  as in `Submit`
     The rest is as in `leasehold.jobs.job.JobRequest`.
@@ -80,6 +80,8 @@ class SubmitJob:
     needs: Needs
     name: str = ""
     group: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    array: tuple[int, ...] = ()
     deadline_ms: int | None = None
     lease_type: LeaseType = LeaseType.SUSPENDABLE
     backup: Backup = Backup.NONE

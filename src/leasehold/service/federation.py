@@ -28,6 +28,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.config import ServiceConfig
 from leasehold.service.discovery import NodeDiscovery, job_setup
+from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
@@ -162,7 +163,7 @@ class Federation:
         self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
         self.peers = Peers(thread, self.messages, identity, folder, surroundings)
         self.agreements = Agreements(thread, clock)
-        self.jobs = Jobs(thread, store, clock)
+        self.jobs = Jobs(thread, store, clock, self._output)
 
     @classmethod
     @asynccontextmanager
@@ -374,10 +375,15 @@ class Federation:
         row = await asyncio.to_thread(self.store.lease, lease_id)
         if row is None:
             raise NoSuchLease(lease_id)
-        reconciler = self._reconcilers.get(row.lease.site)
-        if reconciler is None and row.lease.site:
-            raise ConsoleElsewhere(lease_id, row.lease.site)
-        return "" if reconciler is None else await reconciler.console(lease_id)
+        return await self._reconciler_of(lease_id, row.lease.site).console(lease_id) if row.lease.site else ""
+
+    async def _output(self, lease_id: int, site: str) -> Output:
+        return await self._reconciler_of(lease_id, site).output(lease_id)
+
+    def _reconciler_of(self, lease_id: int, site: str) -> SiteReconciler:
+        if site not in self._reconcilers:
+            raise ConsoleElsewhere(lease_id, site)
+        return self._reconcilers[site]
 
     # Metrics
 

@@ -5,7 +5,7 @@ alike. Nothing is changed by it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -17,6 +17,7 @@ from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
 from leasehold.matching.verdict import Verdict, Why
 from leasehold.service.commands import CancelJob, SubmitJob
+from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.nodes import Kind, facts_of, first_of, node_of
 from leasehold.service.engine_thread import Clock, EngineThread
@@ -148,7 +149,8 @@ NODES_AT_ONCE = 500
 class JobResult:
     """The result of a job, from the attempt that counts.
 
-    ``is_whole``  whether ``output`` is all that its command wrote
+    ``error``     what its command wrote to its standard error, where that is kept apart
+    ``is_whole``  whether ``output`` and ``error`` are all that its command wrote
     ``is_kept``   whether the store still has it: old output, and output beyond its consumer's quota, is deleted
     """
 
@@ -158,12 +160,29 @@ class JobResult:
     output: str
     is_whole: bool
     is_kept: bool = True
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """What the command of a job has written so far, in its newest attempt that has begun (0: none has)."""
+
+    attempt: int
+    output: str
+    error: str
+    is_whole: bool
+    is_over: bool
+
+
+ReadOutput = Callable[[int, str], Awaitable[Output]]
+"""Gives what the command of a lease has written at a site so far; raises ConsoleElsewhere, Unavailable."""
 
 
 class Jobs:
     """The jobs of one gateway."""
 
-    def __init__(self, engine: EngineThread, store: Store, clock: Clock) -> None:
+    def __init__(self, engine: EngineThread, store: Store, clock: Clock, read_output: ReadOutput) -> None:
+        self._read_output = read_output
         self._engine = engine
         self._store = store
         self._clock = clock
@@ -248,6 +267,24 @@ class Jobs:
             known = job_id, row.record.delivered, row.exit_status
             if wrote is None:
                 return JobResult(*known, "", is_whole=False, is_kept=False)
-            return JobResult(*known, wrote.text, bool(wrote.is_whole))
+            return JobResult(*known, wrote.text, bool(wrote.is_whole), error=wrote.error)
 
         return await asyncio.to_thread(read)
+
+    async def log(self, job_id: int) -> JobLog:
+        """Give what the command of a job has written so far, from the machines themselves while it runs.
+
+        Raises NoSuchJob, ConsoleElsewhere, Unavailable.
+        """
+        row, attempts = await self.job(job_id)
+        result = await self.result(job_id)
+        is_over = row.record.state.is_final
+        if result is not None:
+            return JobLog(result.attempt, result.output, result.error, result.is_whole, is_over)
+        begun = [one for one in attempts if one.lease_id is not None and one.attempt.started_ms >= 0]
+        if not begun:
+            return JobLog(0, "", "", is_whole=True, is_over=is_over)
+        newest = max(begun, key=lambda one: (one.attempt.state.is_open, one.attempt.number))
+        assert newest.lease_id is not None
+        wrote = await self._read_output(newest.lease_id, newest.site)
+        return JobLog(newest.attempt.number, wrote.text, wrote.error, wrote.is_whole, is_over)

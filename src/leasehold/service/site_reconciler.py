@@ -22,7 +22,7 @@ from leasehold.service.commands import (
     OrdersSent,
     SiteObserved,
 )
-from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.facts import HasOutput, Output
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
@@ -112,7 +112,23 @@ class SiteReconciler:
             text = await self._answer_within(self.driver.console(lease_id), CONSOLE_WITHIN_S)
             if text is not None:
                 return Output(text).text
-        raise Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
+        raise self._unavailable()
+
+    async def output(self, lease_id: int) -> Output:
+        """Return what the command of a lease has written so far; where that is not kept apart, the console.
+
+        Raises Unavailable if the driver does not answer.
+        """
+        if not isinstance(self.driver, HasOutput):
+            return Output(await self.console(lease_id), is_whole=False)
+        if not self.is_silent:
+            wrote = await self._answer_within(self.driver.output(lease_id), CONSOLE_WITHIN_S)
+            if wrote is not None:
+                return wrote
+        raise self._unavailable()
+
+    def _unavailable(self) -> Unavailable:
+        return Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
 
     async def run(self) -> None:
         """Run until cancelled."""

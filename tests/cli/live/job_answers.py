@@ -22,6 +22,7 @@ RESULT = {
     "attempt": 1,
     "exit_status": 0,
     "output": "forty-two\n",
+    "error": "",
     "is_whole": True,
     "is_kept": True,
 }

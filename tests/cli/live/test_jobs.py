@@ -86,14 +86,36 @@ class TestSubmitting:
         assert (said.code, said.out) == (0, "forty-two\n")
         assert said.err.splitlines()[-1] == "leasehold: job 7 is completed at das3: it ran to its end (completed)"
 
-    def test_with_wait_one_that_went_wrong_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+    def test_with_wait_it_exits_as_the_command_did(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, job()))
         gateway.answer("GET", "/v1/jobs/7", Reply(body=FAILED))
-        wrote = RESULT | {"exit_status": 3, "output": "no"}
+        wrote = RESULT | {"exit_status": 3, "output": "no", "error": "nothing there\n"}
         gateway.answer("GET", "/v1/jobs/7/result", Reply(body=wrote))
         said = cli("job", "submit", "--wait", "--execution", "60", "--", "run")
-        assert (said.code, said.out) == (1, "no\n")
-        assert said.err.splitlines()[-1] == "leasehold: job 7 ended with exit status 3"
+        assert (said.code, said.out) == (3, "no\n")
+        assert said.err.splitlines()[-2:] == ["nothing there", "leasehold: job 7 ended with exit status 3"]
+
+    def test_an_array_is_waited_for_as_a_whole(self, cli: Cli, gateway: Gateway) -> None:
+        first, second = job(7, array=7, array_index=1), job(8, array=7, array_index=4)
+        gateway.answer("POST", "/v1/jobs", Reply(201, first))
+        gateway.answer("GET", "/v1/jobs", Reply(body={"jobs": [second, first], "next": None}))
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=DONE))
+        gateway.answer("GET", "/v1/jobs/8", Reply(body=FAILED | {"id": 8}))
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=RESULT))
+        gateway.answer("GET", "/v1/jobs/8/result", Reply(body=RESULT | {"job": 8, "exit_status": 3, "output": "no"}))
+        said = cli("job", "submit", "--wait", "--array", "1-4:3", "--execution", "60", "--", "run")
+        assert asked(gateway)["array"] == [1, 4]
+        assert gateway.asked[1].query[0] == ("array", "7")
+        assert (said.code, said.out) == (3, "forty-two\nno\n")
+
+    def test_variables_are_given_or_taken_from_here(
+        self, cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        monkeypatch.setenv("FROM_HERE", "a b")
+        monkeypatch.delenv("NOT_SET", raising=False)
+        cli("job", "submit", "--execution", "60", "--env", "A=1=2", "--env", "FROM_HERE", "--env", "E=", "--", "run")
+        assert asked(gateway)["environment"] == {"A": "1=2", "FROM_HERE": "a b", "E": ""}
 
     def test_with_wait_a_job_without_result_is_no_mistake(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, REFUSED))
@@ -118,6 +140,10 @@ class TestSubmitting:
             (["--disk", "1B"], "--disk: got '1B', expected at least 1 MiB"),
             (["--cpu-speed", "fast"], "--cpu-speed: got 'fast', expected a number of MHz"),
             (["--nodes", "-1"], "--nodes: got -1, expected a whole number"),
+            (["--env", "NOT_SET_ANYWHERE"], "--env: got 'NOT_SET_ANYWHERE', expected NAME=VALUE, or the name"),
+            (["--env", "1A=x"], "--env: got '1A', expected the name of a variable"),
+            (["--array", "3-1"], "--array: got '3-1', expected indexes such as 1-10"),
+            (["--array", "1-2000"], "--array: got '1-2000', expected at most 1000 indexes"),
             (["--software", "numpy => 1"], "--software: got '=>', expected one of"),
             (["--software", "numpy >= x"], "--software: got 'x', expected a version such as"),
             (["--input", "gone.fits"], "--input: got 'gone.fits', expected an existing file"),

@@ -5,11 +5,13 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cli.live.job_answers import DONE, ENDED, FAILED, REFUSED, RESULT, USUAL, asked
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
 
-from leasehold.cli.live.jobs import show_bytes
+from leasehold.cli.live.jobs import news_of, show_bytes
 from leasehold.cli.live.names import JOB_STATES, complete_backup, complete_job_state
 from leasehold.jobs.job import JobState
 
@@ -141,10 +143,12 @@ class TestItsEnd:
         )
 
     @pytest.mark.parametrize("over", [FAILED, REFUSED, job(state="cancelled", ended_at=ENDED)])
-    def test_waiting_for_one_that_goes_wrong_is_a_no(self, cli: Cli, gateway: Gateway, over: dict[str, Any]) -> None:
+    def test_waiting_for_one_that_goes_wrong_exits_as_its_command_or_is_a_no(
+        self, cli: Cli, gateway: Gateway, over: dict[str, Any]
+    ) -> None:
         gateway.answer("GET", "/v1/jobs/7", Reply(body=over))
         said = cli("job", "wait", "7", "--json")
-        assert said.code == 1
+        assert said.code == (over["exit_status"] or 1)
         assert json.loads(said.out)["job"]["state"] == over["state"]
 
     def test_the_result_is_what_it_wrote(self, cli: Cli, gateway: Gateway) -> None:
@@ -162,11 +166,11 @@ class TestItsEnd:
         assert (said.code, said.out) == (0, "")
         assert said.err.splitlines() == ["leasehold: its output is no longer kept: it was too old or too large"]
 
-    def test_the_result_of_one_that_failed_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+    def test_the_result_of_one_that_failed_exits_as_its_command(self, cli: Cli, gateway: Gateway) -> None:
         told = RESULT | {"exit_status": 3, "output": "", "is_whole": False}
         gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
         said = cli("job", "result", "7")
-        assert (said.code, said.out) == (1, "")
+        assert (said.code, said.out) == (3, "")
         assert said.err.splitlines() == [
             "leasehold: this is only part of its output; the rest was not kept",
             "leasehold: job 7 ended with exit status 3",
@@ -176,6 +180,54 @@ class TestItsEnd:
         gateway.answer("GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result"))
         said = cli("job", "result", "7")
         assert (said.code, said.err) == (1, "leasehold: job 7 is running, and has no result\n")
+
+
+def log(output: str, error: str = "", attempt: int = 1, **told: bool) -> Reply:
+    told = {"is_whole": True, "is_over": False} | told
+    return Reply(body={"job": 7, "attempt": attempt, "output": output, "error": error, **told})
+
+
+class TestLogs:
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("leasehold.cli.live.jobs._SOONEST_S", 0.0)
+        monkeypatch.setattr("leasehold.cli.live.jobs._LATEST_S", 0.0)
+
+    def test_what_it_has_written_so_far(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7/output", log("one\nt", "careful\n"))
+        said = cli("job", "logs", "7")
+        assert (said.code, said.out, said.err) == (0, "one\nt", "careful\n")
+
+    def test_nothing_yet(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7/output", log("", attempt=0))
+        assert cli("job", "logs", "7").err == "leasehold: job 7 has not begun yet\n"
+
+    def test_followed_everything_comes_once(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=job()))
+        looks = [log(""), log("one\nt"), log("one\ntwo\n", "a"), log("one\ntwo\n", "ab\n", is_over=True)]
+        gateway.answer("GET", "/v1/jobs/7/output", *looks)
+        said = cli("job", "logs", "--follow", "7")
+        assert (said.code, said.out, said.err) == (0, "one\ntwo\n", "ab\n")
+
+    def test_another_attempt_begins_again(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=job()))
+        looks = [log("one\n"), log("one\ntwo\n", attempt=2, is_over=True)]
+        gateway.answer("GET", "/v1/jobs/7/output", *looks)
+        said = cli("job", "logs", "-f", "7")
+        assert (said.out, said.err) == ("one\none\ntwo\n", "leasehold: attempt 2 of job 7 begins\n")
+
+
+@given(st.data())
+def test_of_a_text_that_grows_and_loses_its_beginning_each_piece_is_news_once(data: st.DataObject) -> None:
+    """Each window on it overlaps with the one before, as where more is kept than is written between two looks."""
+    begin, end, printed, before = 0, 0, "", ""
+    for _ in range(data.draw(st.integers(1, 6))):
+        begin = data.draw(st.integers(begin, max(begin, end - 1)))
+        end = data.draw(st.integers(max(begin, end), end + 60))
+        now = "".join(f"{number:04} lines\n" for number in range(begin, end))
+        printed += news_of(before, now)
+        before = now
+    assert printed == "".join(f"{number:04} lines\n" for number in range(end))
 
 
 LACKS = {

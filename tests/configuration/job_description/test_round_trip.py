@@ -49,6 +49,10 @@ def descriptions(word: st.SearchStrategy[str]) -> st.SearchStrategy[JobDescripti
         needs=needs,
         name=names,
         group=names,
+        environment=st.dictionaries(st.from_regex("[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True), word, max_size=3).map(
+            lambda variables: tuple(variables.items())
+        ),
+        array=st.sets(st.integers(0, 1_000_000), max_size=5).map(lambda indexes: tuple(sorted(indexes))),
         deadline_ms=st.integers(0, 4 * 10**12),
         reliability=st.none() | st.floats(1e-9, 1 - 1e-9),
         backup=st.sampled_from(Backup),

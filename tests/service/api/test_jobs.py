@@ -54,19 +54,58 @@ def test_its_result_is_told_once_it_is_over(house: House) -> None:
     assert (done["state"], done["reason"], done["exit_status"]) == ("completed", "completed", 0)
     result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
     assert result == {
-        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n",
+        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n", "error": "",
         "is_whole": True, "is_kept": True
     }  # fmt: skip
 
 
 def test_a_job_whose_own_code_fails_has_a_result_too_and_is_not_tried_again(house: House) -> None:
     token = house.token()
-    job = submit(house, token, command=["sh", "-c", "echo no; exit 3"], software=["gcc"])
+    job = submit(house, token, command=["sh", "-c", "echo no; echo why >&2; exit 3"], software=["gcc"])
     done = over(house, token, job["id"])
     assert (done["state"], done["reason"], done["exit_status"]) == ("failed", "job-error", 3)
     assert [attempt["fault"] for attempt in done["attempts"]] == ["job-error"]
     result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
-    assert (result["exit_status"], result["output"]) == (3, "no\n")
+    assert (result["exit_status"], result["output"], result["error"]) == (3, "no\n", "why\n")
+    log = house.ask("GET", f"/v1/jobs/{job['id']}/output", token).json()
+    assert log == {
+        "job": job["id"], "attempt": 1, "output": "no\n", "error": "why\n", "is_whole": True, "is_over": True
+    }  # fmt: skip
+
+
+def test_what_a_job_has_written_is_read_before_it_is_over(house: House) -> None:
+    token = house.token()
+    job = submit(house, token, command=["sleep", "3600"])
+    log = house.ask("GET", f"/v1/jobs/{job['id']}/output", token).json()
+    assert (log["output"], log["is_over"]) == ("", False)
+    assert house.ask("GET", f"/v1/jobs/{job['id']}/output", house.token(consumer="chemistry")).status_code == 404
+
+
+def test_its_variables_are_found_by_the_command(house: House) -> None:
+    token = house.token()
+    command = ["sh", "-c", "printenv GREETING; printenv EMPTY; printenv MISSING"]
+    job = submit(house, token, command=command, environment={"GREETING": "good day", "EMPTY": ""})
+    assert (job["command"], job["environment"]) == (command, {"GREETING": "good day", "EMPTY": ""})
+    assert over(house, token, job["id"])["exit_status"] == 1
+    assert house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()["output"] == "good day\n\n"
+
+
+def test_an_array_is_one_job_for_each_index(house: House) -> None:
+    token, key = house.token(), {"Idempotency-Key": "all-of-them"}
+    said = asked(command=["sh", "-c", "printenv LEASEHOLD_ARRAY_ID; printenv LEASEHOLD_ARRAY_INDEX"], array=[9, 2, 4])
+    first, again = (house.ask("POST", "/v1/jobs", token, json=said, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 200)
+    number = first.json()["id"]
+    other = submit(house, token)
+    assert other["array"] is None
+    jobs = house.ask("GET", f"/v1/jobs?array={number}", token).json()["jobs"]
+    assert [(job["id"], job["array"], job["array_index"]) for job in jobs] == [
+        (number + 2, number, 9), (number + 1, number, 4), (number, number, 2)
+    ]  # fmt: skip
+    for job in jobs:
+        assert over(house, token, job["id"])["state"] == "completed"
+        result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
+        assert result["output"].split() == [str(number), str(job["array_index"])]
 
 
 def test_there_is_no_result_before_there_is_one(house: House) -> None:

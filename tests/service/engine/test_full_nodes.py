@@ -67,8 +67,8 @@ class House(Live):
     def run_errands(self) -> None:
         errands, self.errands = self.errands, BackgroundTasks()
         for one in errands.fetches:
-            text = self.sites["a"].machines.output(one.lease_id) or ""
-            self.do(JobOutput(one.lease_id, Output(text)))
+            wrote = self.sites["a"].machines.output(one.lease_id) or Output("")
+            self.do(JobOutput(one.lease_id, wrote))
         if errands.looks:
             self.pass_time(1)
             self.look_at_nodes()

@@ -71,7 +71,7 @@ class Grid(Live):
             self.do(*(self._output(one.lease_id, one.site) for one in fetches))
 
     def _output(self, lease_id: int, name: str) -> JobOutput:
-        return JobOutput(lease_id, Output(self.sites[name].machines.output(lease_id) or ""))
+        return JobOutput(lease_id, self.sites[name].machines.output(lease_id) or Output(""))
 
     def live_on(self, for_ms: int) -> None:
         """Let time pass, and look every ten seconds."""

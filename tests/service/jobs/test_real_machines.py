@@ -135,17 +135,20 @@ def test_a_job_runs_on_a_node_that_has_what_it_needs_and_in_a_machine_where_none
     async def story() -> None:
         async with hybrid(folder, cluster) as federation:
             await until_seen(federation)
-            (there, _), _ = await federation.jobs.submit(asked("sh", "-c", "echo on a node", needs="coreutils"))
+            told = (("WHERE", "a place"), ("QUOTED", 'it\'s "so"'))
+            script = "echo in $WHERE; echo $QUOTED >&2"
+            (there, _), _ = await federation.jobs.submit(asked("sh", "-c", script, needs="coreutils", environment=told))
             (nowhere, _), _ = await federation.jobs.submit(
-                asked("sh", "-c", f"command -v {missing} && echo in a machine", needs=missing)
+                asked("sh", "-c", f"command -v {missing} && {script}; exit 4", needs=missing, environment=told)
             )
             on_node = await result_of(federation, there.record.id)
-            assert (on_node.exit_status, on_node.output.strip()) == (0, "on a node")
+            assert (on_node.exit_status, on_node.output, on_node.error) == (0, "in a place\n", 'it\'s "so"\n')
             _, [attempt] = await federation.jobs.job(there.record.id)
             assert (attempt.site, attempt.attempt.image) == ("alpha", "")
             in_machine = await result_of(federation, nowhere.record.id)
-            assert in_machine.exit_status == 0
-            assert in_machine.output.splitlines()[-1] == "in a machine"
+            assert in_machine.exit_status == 4
+            assert in_machine.output.splitlines()[-1] == "in a place"
+            assert in_machine.error == 'it\'s "so"\n'
             _, [attempt] = await federation.jobs.job(nowhere.record.id)
             assert attempt.site == "hosts"
             assert attempt.attempt.image

@@ -59,6 +59,9 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
         consumer="physics",
         group="atlas",
         name="fold",
+        environment=(("OMP_NUM_THREADS", "4"), ("EMPTY", "")),
+        array_id=job_id,
+        array_index=3,
         backup=Backup.COLD,
         reliability=0.99,
     )
@@ -210,6 +213,7 @@ def output_row(job_id: int, number: int, text: str, consumer: str = "physics", a
         job_id=job_id,
         number=number,
         text=text,
+        error="",
         is_whole=True,
         fetched_ms=at_ms,
         consumer=consumer,

@@ -1,7 +1,9 @@
 """Jobs: how options and files describe one, what is printed about jobs, and what a list shows of nodes and images."""
 
+import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +12,7 @@ from shlex import join
 
 import typer
 
-from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
 from leasehold.cli.live.leases import read_memory_mib
 from leasehold.cli.live.names import JOB_STATES
@@ -23,6 +25,8 @@ from leasehold.client import (
     Client,
     Image,
     Job,
+    JobFilter,
+    JobLog,
     JobNeeds,
     JobPlace,
     JobProspect,
@@ -41,8 +45,10 @@ from leasehold.configuration.job_description.description import (
     JobDescription,
     Looking,
     body_of,
+    read_array,
     read_between,
     read_bytes,
+    read_environment,
     read_mhz,
     read_mib,
     read_software,
@@ -108,6 +114,9 @@ def account(job: Job, at: datetime) -> Iterator[str]:
 def _facts(job: Job) -> Iterator[tuple[str, str]]:
     yield "name", job.name
     yield "command", join(job.command)
+    for name, value in job.environment.items():
+        yield "environment", f"{name}={value}"
+    yield "array", "" if job.array is None else f"{job.array}, index {job.array_index}"
     yield "consumer", f"{job.consumer}, group {job.group}" if job.group else job.consumer
     yield "needs", needed(job.needs)
     for text in job.needs.software:
@@ -185,6 +194,9 @@ def _became(attempt: Attempt) -> str:
 
 
 NO_RESULT = "no-result"
+_BEGINNING = 100
+"""So many characters of the first line of a text that has lost its beginning are looked for in what is known."""
+_SOONEST_S, _LATEST_S = 0.3, 3.0
 
 
 def followed(client: Client, job: Job) -> Job:
@@ -195,6 +207,14 @@ def followed(client: Client, job: Job) -> Job:
             talk(f"leasehold: {sentence}")
         job = latest
     return job
+
+
+def jobs_of(client: Client, array: int) -> list[Job]:
+    """Give the jobs of an array, by their numbers; raises InvalidField where there is no such array."""
+    jobs = sorted(client.jobs.list(JobFilter(array=array)), key=lambda job: job.id)
+    if not jobs:
+        raise InvalidField("--array", array, "the ID of an array: that of its first job")
+    return jobs
 
 
 def standings(client: Client, job_id: int) -> Iterator[tuple[Job, str]]:
@@ -217,12 +237,8 @@ def answer_output(client: Client, job: Job) -> None:
 
 
 def show_result(result: JobResult) -> None:
-    """Print what a job wrote, and say beside it what else there is to know.
-
-    For a program it is as it is; on a terminal, nothing of it is obeyed.
-    """
-    if result.output:
-        answer(result.output.removesuffix("\n"), as_it_is=not sys.stdout.isatty())
+    """Print what a job wrote, and say beside it what else there is to know."""
+    print_written(result.output, result.error)
     if not result.is_kept:
         talk("leasehold: its output is no longer kept: it was too old or too large")
     elif not result.is_whole:
@@ -232,9 +248,70 @@ def show_result(result: JobResult) -> None:
         talk(f"leasehold: job {result.job} ended with {status}")
 
 
-def is_a_no(job: Job) -> bool:
-    """Whether a job is over, and not as it was meant to be."""
-    return job.is_over and job.state != "completed"
+def print_written(output: str, error: str) -> None:
+    """Print what a command wrote to its standard output and error to ours.
+
+    For a program it is as it is; on a terminal, nothing of it is obeyed.
+    """
+    if output:
+        answer(output.removesuffix("\n"), as_it_is=not sys.stdout.isatty())
+    if error:
+        talk(error.removesuffix("\n"), as_it_is=not sys.stderr.isatty())
+
+
+def exit_status_of(job: Job) -> int:
+    """Give what a command that waited for a job exits with: the status of the job's own command, if it has one."""
+    if not job.is_over or job.state == "completed":
+        return DONE
+    return job.exit_status or ANSWER_IS_NO
+
+
+def news_of(before: str, now: str) -> str:
+    """Give what was written since; where ``now`` has lost its beginning meanwhile, what follows what was known.
+
+    Of very long output that repeats itself exactly, as many lines may be missing as were lost from its beginning.
+    """
+    beginning = (now[: now.find("\n") + 1] or now)[:_BEGINNING]
+    place = 0 if now.startswith(before) else before.find(beginning)
+    while 0 <= place < len(before):
+        known = before[place:]
+        if now.startswith(known):
+            return now[len(known) :]
+        place = before.find(beginning, place + 1)
+    return now
+
+
+def follow_log(client: Client, job_id: int, *, is_followed: bool) -> Iterator[JobLog]:
+    """Print what a job has written so far, and (followed) what it writes until it is over; gives each look.
+
+    What the nodes of a job wrote is one text after the other, which cannot be followed: it is printed at its end.
+    """
+    seen = JobLog(job=job_id, attempt=0, output="", error="", is_whole=True, is_over=False)
+    has_parts = is_followed and client.jobs.get(job_id).needs.nodes > 1
+    pause_s = _SOONEST_S
+    while True:
+        log = client.jobs.output(job_id)
+        yield log
+        if log.attempt != seen.attempt:
+            if seen.attempt:
+                talk(f"leasehold: attempt {log.attempt} of job {job_id} begins")
+            seen = seen.model_copy(update={"output": "", "error": ""})
+        if not has_parts or log.is_over:
+            output, error = news_of(seen.output, log.output), news_of(seen.error, log.error)
+            print_piece(output, error)
+            pause_s = _SOONEST_S if output or error else min(_LATEST_S, pause_s * 1.5)
+            seen = log
+        if log.is_over or not is_followed:
+            return
+        time.sleep(pause_s)
+
+
+def print_piece(output: str, error: str) -> None:
+    """Print a piece of what a command wrote, which need not end with a line; as in `print_written`."""
+    if output:
+        answer(output, as_it_is=not sys.stdout.isatty(), is_line=False)
+    if error:
+        talk(error, as_it_is=not sys.stderr.isatty(), is_line=False)
 
 
 # What would become of one
@@ -395,6 +472,8 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
         command=command,
         needs=_needs(base.needs, options),
         name=options.name or base.name,
+        environment=_environment(base.environment, options.environment or []),
+        array=read_array("--array", options.array) if options.array else base.array,
         group=options.group or base.group,
         deadline_ms=_deadline_ms(options) if options.deadline else base.deadline_ms,
         reliability=base.reliability if options.reliability is None else _reliability(options.reliability),
@@ -425,6 +504,17 @@ def _needs(base: Needs, options: JobOptions) -> Needs:
         else base.software,
         inputs=tuple(map(_input, options.inputs)) if options.inputs else base.inputs,
     )
+
+
+def _environment(base: tuple[tuple[str, str], ...], given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Read ``NAME=VALUE``, or ``NAME`` for the value that it has here; they override those of a description."""
+    variables = dict(base)
+    for text in given:
+        name, is_given, value = text.partition("=")
+        if not is_given and name not in os.environ:
+            raise InvalidField("--env", text, "NAME=VALUE, or the name of a variable that is set here")
+        variables[name] = value if is_given else os.environ[name]
+    return read_environment("--env", variables)
 
 
 def _whole(field: str, value: int | None, usual: int, least: int, most: int) -> int:

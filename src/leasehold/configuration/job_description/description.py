@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from leasehold.configuration.keys import MOST_CHARACTERS, Keys
 from leasehold.configuration.times import read_duration_ms
-from leasehold.jobs.job import Backup
+from leasehold.jobs.job import HIGHEST_INDEX, MOST_IN_ARRAY, Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import Software, software
 from leasehold.model.errors import InvalidField
@@ -106,6 +106,8 @@ class JobDescription:
     """One job, as it is requested.
 
     ``needs``        what each of its nodes must have; its inputs are those of the whole job
+    ``environment``  variables that its command finds, by name
+    ``array``        the indexes of an array, for each of which it runs once; empty: it runs once
     ``deadline_ms``  by when it has to be done, Unix ms
     ``reliability``  how sure it is to be done by then, None where nothing is asked
     """
@@ -114,6 +116,8 @@ class JobDescription:
     needs: Needs
     name: str = ""
     group: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    array: tuple[int, ...] = ()
     deadline_ms: int | None = None
     reliability: float | None = None
     backup: Backup = Backup.NONE
@@ -138,7 +142,12 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "type": description.lease_type.label,
         "restarts": description.restarts,
     }
-    optional = {"name": description.name, "group": description.group, "reliability": description.reliability}
+    optional: dict[str, Any] = {
+        "name": description.name,
+        "group": description.group,
+        "reliability": description.reliability,
+    }
+    optional |= {"environment": dict(description.environment), "array": list(description.array)}
     return body | {key: value for key, value in optional.items() if value}
 
 
@@ -153,13 +162,15 @@ MOST_MHZ = 1_000_000
 MOST_RESTARTS = 100
 MOST_WORDS = 100
 MOST_LISTED = 1_000
+MOST_VARIABLES = 100
+MOST_ENVIRONMENT_BYTES = 8 * 1024
 MOST_FILE_BYTES = 2**50
 MOST_EXECUTION_MS = 10 * 365 * 86_400_000
 
 NOT_SERVED = frozenset(
     {
         "ApplicationName", "ApplicationVersion", "CandidateHosts", "CPUArchitecture", "CreationFlag",
-        "DeleteOnTermination", "Environment", "Error", "ExclusiveExecution", "FileSystem", "FilesystemName",
+        "DeleteOnTermination", "Error", "ExclusiveExecution", "FileSystem", "FilesystemName",
         "IndividualCPUTime", "IndividualNetworkBandwidth", "IndividualVirtualMemory", "Input",
         "OperatingSystem", "Output", "Target", "TotalCPUCount", "TotalCPUTime", "TotalDiskSpace",
         "TotalPhysicalMemory", "TotalVirtualMemory", "WallTimeLimit", "WorkingDirectory",
@@ -170,6 +181,8 @@ NOT_SERVED = frozenset(
 _NOTES = ("Description", "JobAnnotation")
 """Names of JSDL that say something to people, and nothing about how to run the job."""
 
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,199}")
+_INDEXES = re.compile(r"(?P<first>[0-9]{1,7})(-(?P<last>[0-9]{1,7})(:(?P<step>[0-9]{1,7}))?)?")
 _NO_WORD = re.compile("[\\0\\ud800-\\udfff]")
 _RANGES = ("LowerBoundedRange", "Exact")
 _OF_INPUTS = ("FileName", "Source", "Size")
@@ -198,6 +211,8 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
         name=keys.text("JobName", ""),
         group=keys.text("JobProject", ""),
         command=_command(keys),
+        environment=_environment(keys),
+        array=_array(keys),
         needs=_needs(keys, looking),
         deadline_ms=_deadline(keys, looking),
         reliability=_between(keys, "Reliability"),
@@ -235,6 +250,63 @@ def _command(keys: Keys) -> tuple[str, ...]:
     if not executable:
         raise InvalidField(keys.where("Executable"), executable, "the program to run")
     return (executable, *words)
+
+
+def _environment(keys: Keys) -> tuple[tuple[str, str], ...]:
+    values: object = keys.take("Environment", {})
+    if not isinstance(values, dict):
+        raise InvalidField(keys.where("Environment"), values, "an object with the value of each variable by its name")
+    return read_environment(keys.where("Environment"), values)
+
+
+def read_environment(field: str, values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Check the variables of a command; raises InvalidField with the place of the first that is wrong."""
+    found = tuple((_variable(field, name), _word(f"{field}.{name}", value)) for name, value in values.items())
+    if len(found) > MOST_VARIABLES:
+        raise InvalidField(field, len(found), f"at most {MOST_VARIABLES} variables")
+    if sum(len(f"{name}={value}".encode()) for name, value in found) > MOST_ENVIRONMENT_BYTES:
+        raise InvalidField(field, "(not shown)", f"at most {MOST_ENVIRONMENT_BYTES} bytes in all variables together")
+    return found
+
+
+def _variable(field: str, name: object) -> str:
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        raise InvalidField(field, name, "the name of a variable: letters, digits and _, not beginning with a digit")
+    return name
+
+
+def _array(keys: Keys) -> tuple[int, ...]:
+    text = keys.text("Array", None)
+    return () if text is None else read_array(keys.where("Array"), text)
+
+
+def read_array(field: str, text: str) -> tuple[int, ...]:
+    """Read the indexes of an array, as ``1-10``, ``0-20:5`` or ``1,3,5-7``; raises InvalidField."""
+    expected = "indexes such as 1-10, 0-20:5 (every fifth) or 1,3,5-7"
+    indexes: set[int] = set()
+    for part in text.split(","):
+        found = _INDEXES.fullmatch(part.strip())
+        if found is None:
+            raise InvalidField(field, text, expected)
+        first, step = int(found["first"]), int(found["step"] or 1)
+        last = int(found["last"] or first)
+        if last < first or not step or last > HIGHEST_INDEX:
+            raise InvalidField(field, text, f"{expected}, each at most {HIGHEST_INDEX}")
+        indexes.update(range(first, last + 1, step))
+        if len(indexes) > MOST_IN_ARRAY:
+            raise InvalidField(field, text, f"at most {MOST_IN_ARRAY} indexes")
+    return tuple(sorted(indexes))
+
+
+def show_array(indexes: tuple[int, ...]) -> str:
+    """Write indexes as `read_array` reads them."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _word(field: str, value: object) -> str:

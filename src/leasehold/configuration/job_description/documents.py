@@ -15,7 +15,13 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from leasehold.configuration.job_description.description import JobDescription, Looking, address_of, read_fields
+from leasehold.configuration.job_description.description import (
+    JobDescription,
+    Looking,
+    address_of,
+    read_fields,
+    show_array,
+)
 from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InputError, InvalidField
 
@@ -127,7 +133,9 @@ _GROUPS = frozenset({*ROOTS, "JobIdentification", "Application", "POSIXApplicati
 
 _LISTS = frozenset({"Argument", "Software", "DataStaging"})
 _TABLES = frozenset({"DataStaging"})
-_BLANKS_COUNT = frozenset({"Executable", "Argument"})
+_NAMED = frozenset({"Environment"})
+"""Elements with a value for each name, which is an attribute."""
+_BLANKS_COUNT = frozenset({"Executable", "Argument", "Environment"})
 _NAMESPACES = frozenset({"", JSDL, POSIX, OURS})
 _OF_SCHEMAS = "http://www.w3.org/2001/XMLSchema-instance "
 _MOST_DEEP = 16
@@ -135,11 +143,12 @@ _MOST_DEEP = 16
 
 @dataclass(slots=True)
 class _Element:
-    """One element; ``text`` is what stands in it beside its children."""
+    """One element; ``text`` is what stands in it beside its children, ``key`` its attribute ``name``."""
 
     name: str
     line: int
     text: str = ""
+    key: str = ""
     children: "list[_Element]" = field(default_factory=list)
 
 
@@ -172,11 +181,12 @@ class _Tree:
         if namespace not in _NAMESPACES:
             self._refuse(f"<{local}> is of the namespace {namespace!r}, expected that of JSDL, or none")
         for attribute in attributes:
-            if not attribute.startswith(_OF_SCHEMAS) and (local, attribute) != ("DataStaging", "name"):
+            is_name = attribute == "name" and (local in _TABLES or local in _NAMED)
+            if not attribute.startswith(_OF_SCHEMAS) and not is_name:
                 self._refuse(f"<{local}> has an attribute {attribute!r}, expected none")
         if len(self._open) > _MOST_DEEP:
             self._refuse(f"is nested deeper than {_MOST_DEEP}, and no description of a job is")
-        element = _Element(local, self.parser.CurrentLineNumber)
+        element = _Element(local, self.parser.CurrentLineNumber, key=attributes.get("name", ""))
         self._open[-1].children.append(element)
         self._open.append(element)
 
@@ -224,6 +234,11 @@ class _Gathering:
         if name in _LISTS:
             entries = self._values.setdefault(name, [])
             entries.append(self._value(element, f"{name}[{len(entries)}]"))
+        elif name in _NAMED:
+            named = self._values.setdefault(name, {})
+            if element.key in named:
+                raise InputError(self._name, element.line, f"{name}.{element.key} is given twice")
+            named[element.key] = self._value(element, f"{name}.{element.key}")
         elif name in self._values:
             raise InputError(self._name, element.line, f"{name} is given twice")
         else:
@@ -295,14 +310,14 @@ def _text_of(path: Path) -> str:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_POSIX = ("Executable", "Argument")
-_OF_OURS = ("ExecutionTime", "Deadline", "Reliability", "Backup", "LeaseType", "Restarts")
+_OF_POSIX = ("Executable", "Argument", "Environment")
+_OF_OURS = ("Array", "ExecutionTime", "Deadline", "Reliability", "Backup", "LeaseType", "Restarts")
 _OF_RESOURCES = (
     "IndividualCPUSpeed", "IndividualCPUCount", "IndividualPhysicalMemory", "IndividualDiskSpace",
     "TotalResourceCount", "Software",
 )  # fmt: skip
 _ROOT = f'<JobDefinition xmlns="{JSDL}" xmlns:posix="{POSIX}" xmlns:job="{OURS}">'
-_PREFIXES = {"Executable": "posix:", "Argument": "posix:", "Software": "job:", "Size": "job:"}
+_PREFIXES = {"Executable": "posix:", "Argument": "posix:", "Environment": "posix:", "Software": "job:", "Size": "job:"}
 _NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
@@ -314,6 +329,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "JobProject": description.group,
         "Executable": description.command[0],
         "Argument": list(description.command[1:]),
+        "Environment": dict(description.environment),
         "IndividualCPUSpeed": f"{needs.cpu_mhz}MHz" if needs.cpu_mhz else "",
         "IndividualCPUCount": needs.amounts.cores,
         "IndividualPhysicalMemory": f"{needs.amounts.memory_mib}MiB",
@@ -321,13 +337,16 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "TotalResourceCount": needs.nodes,
         "Software": [str(one) for one in needs.software],
         "DataStaging": [_input(file) for file in needs.inputs],
+        "Array": show_array(description.array),
         "ExecutionTime": needs.execution_ms / 1000 if needs.execution_ms % 1000 else needs.execution_ms // 1000,
         "Deadline": "" if description.deadline_ms is None else _moment(description.deadline_ms),
         "Reliability": description.reliability or "",
         "Backup": description.backup.value,
         "LeaseType": description.lease_type.label,
     }
-    return {name: value for name, value in fields.items() if value not in ("", [])} | {"Restarts": description.restarts}
+    return {name: value for name, value in fields.items() if value not in ("", [], {})} | {
+        "Restarts": description.restarts
+    }
 
 
 def to_json(description: JobDescription) -> str:
@@ -369,6 +388,11 @@ def _elements(fields: dict[str, Any], names: tuple[str, ...]) -> list[str]:
 
 
 def _each(name: str, value: object) -> Iterator[str]:
+    if name in _NAMED and isinstance(value, dict):
+        for key, one in value.items():
+            place = f"{name}.{key}"
+            yield f'<{_prefix(name)}{name} name="{key}">{_escaped(str(one), place)}</{_prefix(name)}{name}>'
+        return
     entries = value if isinstance(value, list) else [value]
     for number, entry in enumerate(entries):
         place = f"{name}[{number}]" if isinstance(value, list) else name

@@ -29,16 +29,21 @@ _NODE_NUMBERS = (
 class Output:
     """What the command of a lease wrote: what is kept of it, and whether that is all.
 
-    No more than its last 4 MiB are; what no store can keep, as a NUL, is replaced.
+    ``error``  what it wrote to its standard error, where that is kept apart; elsewhere it is in ``text``
+
+    No more than the last 4 MiB of each are; what no store can keep, as a NUL, is replaced.
     """
 
     text: str
     is_whole: bool = True
+    error: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.text) > MOST_OUTPUT:
-            object.__setattr__(self, "is_whole", False)
-        object.__setattr__(self, "text", storable(self.text[-MOST_OUTPUT:]))
+        for name in ("text", "error"):
+            wrote: str = getattr(self, name)
+            if len(wrote) > MOST_OUTPUT:
+                object.__setattr__(self, "is_whole", False)
+            object.__setattr__(self, name, storable(wrote[-MOST_OUTPUT:]))
 
 
 @runtime_checkable

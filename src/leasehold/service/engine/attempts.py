@@ -113,7 +113,7 @@ def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     request = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
     constraints = PlacementConstraints(nodes, attempt.image, request.job.needs.amounts.cores)
-    return LeaseMetadata(request.name, request.command, job_id=record.id, constraints=constraints)
+    return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints)
 
 
 def _of_its_system_mib(attempt: Attempt) -> int:
@@ -282,6 +282,7 @@ class AttemptTracker:
 
     def _keep(self, tried: Try, command: JobOutput, now_ms: int) -> None:
         text, is_cut = shortened(command.output.text, self._most_bytes)
+        error, is_error_cut = shortened(command.output.error, self._most_bytes)
         job_id, number = tried.key
         self._unit.add(
             OUTPUTS,
@@ -289,10 +290,11 @@ class AttemptTracker:
                 job_id=job_id,
                 number=number,
                 text=text,
-                is_whole=command.output.is_whole and not is_cut and not command.problem,
+                error=error,
+                is_whole=command.output.is_whole and not (is_cut or is_error_cut or command.problem),
                 fetched_ms=now_ms,
                 consumer=tried.record.request.consumer,
-                size_bytes=len(text.encode()),
+                size_bytes=len(text.encode()) + len(error.encode()),
             ),
         )
 

@@ -8,7 +8,7 @@ neither has anything more to decide. All of it is written in the transaction of 
 import json
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 
@@ -137,14 +137,21 @@ class JobController:
     # What is asked
 
     def submit(self, command: SubmitJob, now_ms: int) -> JobRequest:
-        """Take a job in; raises InvalidField, TooManyOpen."""
-        request = self.request(command, now_ms)
-        self._leases.requests.check(command.consumer)
-        self.kept.last_id = request.id
-        self._leases.requests.count(command.consumer, 1)
+        """Take a job in, or all jobs of an array, and give the first; raises InvalidField, TooManyOpen."""
+        first = self.request(command, now_ms)
+        self._leases.requests.check(command.consumer, max(1, len(command.array)))
+        requests = [first]
+        if command.array:
+            numbered = enumerate(command.array)
+            requests = [
+                replace(first, job=replace(first.job, job_id=first.id + more), array_id=first.id, array_index=index)
+                for more, index in numbered
+            ]
+        self.kept.last_id = requests[-1].id
+        self._leases.requests.count(command.consumer, len(requests))
         self.is_used = True
-        self._inbox.append(JobSubmitted(request))
-        return request
+        self._inbox += map(JobSubmitted, requests)
+        return requests[0]
 
     def request(self, command: SubmitJob, now_ms: int) -> JobRequest:
         """Read a request; raises InvalidField."""
@@ -166,6 +173,7 @@ class JobController:
             consumer=command.consumer,
             group=command.group,
             name=command.name,
+            environment=command.environment,
             lease_type=command.lease_type,
             backup=command.backup,
             reliability=command.reliability,

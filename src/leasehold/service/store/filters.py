@@ -59,6 +59,7 @@ class JobFilter:
     ``consumer``  of this consumer
     ``since_ms``  submitted at this Unix ms or later
     ``open``      True: not in a final state; False: in a final state
+    ``array``     of the array with this number
     """
 
     visible: Visible
@@ -67,6 +68,7 @@ class JobFilter:
     consumer: str | None = None
     since_ms: int | None = None
     open: bool | None = None
+    array: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

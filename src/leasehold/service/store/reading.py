@@ -22,6 +22,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from leasehold.jobs.job import MOST_IN_ARRAY
 from leasehold.service.store.errors import translated
 from leasehold.service.store.filters import (
     HAS_JOB,
@@ -377,6 +378,10 @@ def _about_jobs(which: JobFilter) -> Iterator[ColumnElement[bool] | TextClause]:
         yield JOBS.c.submitted_ms >= which.since_ms
     if which.open is not None:
         yield OPEN_JOBS if which.open else CLOSED_JOBS
+    if which.array is not None:
+        # its jobs are numbered one after the other
+        yield and_(JOBS.c.id >= within(which.array), JOBS.c.id < within(which.array + MOST_IN_ARRAY))
+        yield JOBS.c.array_id == within(which.array)
 
 
 def _visible_job(visible: Visible) -> ColumnElement[bool]:

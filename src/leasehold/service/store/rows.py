@@ -262,11 +262,12 @@ StoredJob = tuple[JobRow, list[AttemptRow]]
 
 @dataclass(slots=True)
 class OutputRow:
-    """What the command of an attempt wrote."""
+    """What the command of an attempt wrote: to its standard output, and to its standard error."""
 
     job_id: Annotated[int, Sql(key=True, references="jobs.id")]
     number: Annotated[int, KEY]
     text: str
+    error: str
     is_whole: bool
     fetched_ms: int
     consumer: str

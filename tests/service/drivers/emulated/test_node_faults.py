@@ -58,7 +58,7 @@ def test_a_job_that_fails_ends_with_its_status_and_its_message() -> None:
         ended = here(site, number)
         assert (ended.phase, ended.exit_status, ended.fault) == (Phase.ENDED, 1, "")
         assert ended.since_ms <= MINUTE_MS
-        assert site.output(number) == "emulated fault: an error in the job's own code\n"
+        assert site.output(number) == Output("", error="emulated fault: an error in the job's own code\n")
 
 
 def test_software_that_is_gone_ends_a_job_at_once() -> None:
@@ -67,7 +67,7 @@ def test_software_that_is_gone_ends_a_job_at_once() -> None:
     for number in range(TIMES):
         ended = here(site, number)
         assert (ended.phase, ended.exit_status, ended.fault) == (Phase.ENDED, 127, Fault.SOFTWARE_GONE)
-        assert site.output(number) == "sh: 1: gcc: not found\n"
+        assert site.output(number) == Output("", error="sh: 1: gcc: not found\n")
 
 
 def test_software_may_be_lost_by_one_node_for_a_while() -> None:

@@ -60,7 +60,7 @@ def test_what_a_command_wrote_is_told_apart_from_what_slurm_did(directory: JobDi
     assert played(directory, "sh", "-c", "echo out; echo err >&2; exit 3") == 3
     with (directory.work / CONSOLE).open("a") as console:
         console.write("slurmstepd: error: some trouble\n")
-    assert directory.output() == Output("out\nerr\n")
+    assert directory.output() == Output("out\n", error="err\n")
     assert directory.console() == "slurmstepd: error: some trouble\nout\nerr\n"
     assert directory.run_record().exit_status == 3
 
@@ -74,9 +74,15 @@ def test_a_job_that_begins_anew_leaves_what_it_wrote_before_on_its_console(direc
     assert directory.console() == before + after
 
 
+def test_a_command_finds_its_variables_as_they_were_given(directory: JobDirectory) -> None:
+    told = "a 'b' \"c\" $HOME `id`\nand more"
+    assert played(directory, "env", f"TOLD={told}", "sh", "-c", 'printf %s "$TOLD"') == 0
+    assert directory.output().text == told
+
+
 def test_a_command_that_is_not_there_says_so(directory: JobDirectory) -> None:
     assert played(directory, "no-such-program") == 127
-    assert "not found" in directory.output().text
+    assert "not found" in directory.output().error
 
 
 def test_the_outputs_of_several_nodes_come_in_the_order_in_which_they_were_named(directory: JobDirectory) -> None:

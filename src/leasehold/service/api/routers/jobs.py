@@ -18,6 +18,7 @@ from leasehold.protocol.jobs import (
     Job,
     JobFilter,
     JobInput,
+    JobLog,
     JobNeeds,
     JobPage,
     JobPlace,
@@ -96,6 +97,7 @@ async def list_jobs(
         consumer=query.consumer,
         since_ms=None if query.since is None else unix_ms(query.since),
         open=query.open,
+        array=query.array,
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page, cursor = cut_page(found, query.limit, lambda one: cursor_at(one[0].record.id), request, response)
@@ -133,6 +135,18 @@ async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
     return show_result(result)
 
 
+@router.get(
+    "/{job_id:number}/output",
+    operation_id="showJobOutput",
+    responses=refuses(Kind.NO_SUCH_JOB, Kind.CONSOLE_ELSEWHERE),
+)
+@needs(Permission.JOB_SEE)
+async def show_job_output(call: Authorized, job_id: Number) -> JobLog:
+    """Return what the command of a job has written so far, while it runs and afterwards."""
+    await _visible_job(call, job_id)
+    return JobLog.of(await call.federation.jobs.log(job_id), job=job_id)
+
+
 async def _visible_job(call: Call, job_id: int) -> StoredJob:
     """Return a job that the caller may see. Raises NoSuchJob for any other."""
     found = await call.federation.jobs.job(job_id)
@@ -156,6 +170,8 @@ def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
         needs=_needs_of(body),
         name=body.name,
         group=group,
+        environment=tuple(body.environment.items()),
+        array=tuple(body.array),
         deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
         lease_type=LEASE_TYPES[body.type],
         backup=Backup(body.backup),
@@ -173,6 +189,8 @@ def description_of(body: JobSpec) -> JobDescription:
         name=body.name,
         group=body.group or "",
         command=tuple(body.command),
+        environment=tuple(body.environment.items()),
+        array=tuple(body.array),
         needs=_needs_of(body),
         deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
         reliability=body.reliability,
@@ -204,6 +222,9 @@ def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
         explanation=explanation_of(record.reason, record.what),
         submitted_at=moment_at(request.job.submitted_ms),
         next_try_at=planned(record.next_ms),
+        environment=dict(request.environment),
+        array=request.array_id or None,
+        array_index=request.array_index if request.array_id else None,
         type=request.lease_type.label,
         needs=_needs(request.job.needs),
         restarts_used=record.restarts,

@@ -92,7 +92,7 @@ class EmulatedDriver:
         """Give what a lease's command wrote, once it has ended; raises ConnectionError if the line is cut."""
         await self.line.reach()
         here = await self._act(lambda _: self._machines.output(lease_id))
-        return Output(await self._in_turn(self._store.output_of, lease_id) if here is None else here)
+        return await self._in_turn(self._store.output_of, lease_id) if here is None else here
 
     async def nodes(self) -> list[NodeFacts]:
         """Look at all nodes; raises ConnectionError where the line is cut."""

@@ -8,7 +8,7 @@ said in `leasehold.service.drivers.reconciler.order_rules`.
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
@@ -34,7 +34,7 @@ from leasehold.service.drivers.emulated.record import (
     Transition,
     Unwritten,
 )
-from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import (
     NO_CONSTRAINTS,
     NOT_FOUND,
@@ -54,6 +54,8 @@ _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 _STATUS = re.compile(r"[0-9]{1,3}")
 _MORE_THAN_WORDS = re.compile(r"[$&|<>()`*?\\#~!{}\[\]]")
 """What a shell makes something else of: no script with any of it is carried out, even where it is quoted."""
+_QUOTE = re.compile("[\"']")
+_TO_ERROR = ">&2"
 _WORKING_MS_PER_S = 1000
 
 
@@ -65,17 +67,20 @@ class Ending:
     detail: str = ""
     exit_status: int = 0
     output: str = ""
+    error: str = ""
 
 
-def ending(command: Sequence[str], reference_mips: int) -> Ending | None:
+def ending(command: Sequence[str], reference_mips: int) -> Ending | None:  # noqa: PLR0911 - a list of cases
     """Say how a command ends; None: only when it is stopped.
 
     ===========================  ==============================================================
     ``sleep N``                  N seconds of work on a machine of the reference speed, then it ends
     ``echo TEXT ...``            writes a line, and ends at once
+    ``printenv NAME``            writes the value of a variable, and ends at once
+    ``env NAME=VALUE ... A``     one of these with variables
     ``true``, ``exit 0``         ends at once
     ``false``, ``exit N``        ends at once, and says with which exit status
-    ``sh -c 'A; B; ...'``        one of these after the other, up to the first ``exit``
+    ``sh -c 'A; B; ...'``        one of these after the other, up to the first ``exit``; each may end with ``>&2``
     nothing                      just the machines: they run until they are stopped
     anything else                is not carried out, and taken to run until it is stopped
     ===========================  ==============================================================
@@ -83,17 +88,20 @@ def ending(command: Sequence[str], reference_mips: int) -> Ending | None:
     How long any other program would take cannot be known here. Taking it to run until its lease is over is what
     the planner counts on, too.
     """
-    match list(command):
+    variables, words = parted(command)
+    match words:
         case ["sleep", seconds]:
             return _slept(seconds, reference_mips)
-        case ["echo", *words]:
-            return Ending(0, output=" ".join(words) + "\n")
+        case ["echo", *said]:
+            return Ending(0, output=" ".join(said) + "\n")
+        case ["printenv", name]:
+            return Ending(0, output=f"{variables[name]}\n") if name in variables else _exited("1")
         case ["true" | "false" as word]:
             return _exited("0" if word == "true" else "1")
         case ["exit", status]:
             return _exited(status)
         case ["sh", "-c", script]:
-            return _one_after_the_other(script, reference_mips)
+            return _one_after_the_other(script, variables, reference_mips)
         case _:
             return None
 
@@ -102,18 +110,34 @@ def said_of(command: Sequence[str], reference_mips: int) -> str:
     """Say of a command that it is not carried out; "" of any other."""
     if not command or ending(command, reference_mips) is not None:
         return ""
-    return f"emulated machines do not carry out {command[0]}: it is taken to run until it is stopped"
+    return f"emulated machines do not carry out {parted(command)[1][0]}: it is taken to run until it is stopped"
+
+
+def parted(command: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
+    """Part a command that ``env`` starts from its variables."""
+    words = list(command)
+    if words[:1] != ["env"]:
+        return {}, words
+    first = next((number for number, word in enumerate(words) if number and "=" not in word), len(words))
+    if first == len(words):
+        return {}, words  # it lists what is there
+    return dict(_variable(word) for word in words[1:first]), words[first:]
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, _, value = word.partition("=")
+    return name, value
 
 
 def failing(work: int, exit_status: int) -> Ending:
     """Say how a command ends whose own code goes wrong after so much work."""
     output = "emulated fault: an error in the job's own code\n"
-    return Ending(work, f"exit status {exit_status}", exit_status, output)
+    return Ending(work, f"exit status {exit_status}", exit_status, error=output)
 
 
 def not_found(program: str) -> Ending:
     """Say how a command ends that is not there."""
-    return Ending(0, f"exit status {NOT_FOUND}", NOT_FOUND, f"sh: 1: {program}: not found\n")
+    return Ending(0, f"exit status {NOT_FOUND}", NOT_FOUND, error=f"sh: 1: {program}: not found\n")
 
 
 def _slept(seconds: str, reference_mips: int) -> Ending:
@@ -129,25 +153,31 @@ def _exited(status: str) -> Ending:
 
 
 def _failed(status: int, why: str = "") -> Ending:
-    return Ending(0, why or f"exit status {status}", status, f"{why}\n" if why else "")
+    return Ending(0, why or f"exit status {status}", status, error=f"{why}\n" if why else "")
 
 
-def _one_after_the_other(script: str, reference_mips: int) -> Ending | None:
+def _one_after_the_other(script: str, variables: Mapping[str, str], reference_mips: int) -> Ending | None:
     """Carry simple commands out as a shell would: the last of them, or an ``exit``, says how it ended."""
-    work, output, last = 0, "", Ending(0)
+    work, output, error, last = 0, "", "", Ending(0)
+    given = [f"{name}={value}" for name, value in variables.items()]
     for words in _commands(script):
-        found = ending(words, reference_mips) if words[0] != "sh" else None
+        is_apart = words[-1] == _TO_ERROR
+        command = words[:-1] if is_apart else words
+        found = ending(["env", *given, *command] if given else command, reference_mips) if words[0] != "sh" else None
         if found is None:
             return None
-        work, output, last = work + found.work, output + found.output, found
+        work, last = work + found.work, found
+        output, error = output + ("" if is_apart else found.output), error + found.error
+        error += found.output if is_apart else ""
         if words[0] == "exit":
             break
-    return Ending(work, last.detail, last.exit_status, output)
+    return Ending(work, last.detail, last.exit_status, output, error)
 
 
 def _commands(script: str) -> list[list[str]]:
     """Part a script at its semicolons and line ends; one that is more than that is not carried out."""
-    if _MORE_THAN_WORDS.search(script):
+    plain = script if _QUOTE.search(script) else script.replace(_TO_ERROR, "")
+    if _MORE_THAN_WORDS.search(plain):
         return [[script]]
     lexer = shlex.shlex(script.replace("\n", ";"), posix=True, punctuation_chars=";")
     lexer.whitespace_split = True
@@ -184,7 +214,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._coming_faults = NodeFaultSchedule(injector, self._nodes.nodes, self._node_faults)
         self._sent: dict[int, tuple[int, int]] = {}
         self._audit: list[AuditLine] = []
-        self._outputs: dict[int, str] = {}
+        self._outputs: dict[int, tuple[str, str]] = {}
         super().__init__(saved.instances, saved.tombstones)
         self._number = max((change.number for one in self.all() for change in one.coming), default=0)
         self._schedule: list[tuple[int, int, int]] = []
@@ -235,10 +265,10 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         """Observe the nodes, as they were when time was last passed."""
         return self._nodes.facts(now_ms)
 
-    def output(self, lease_id: int) -> str | None:
+    def output(self, lease_id: int) -> Output | None:
         """Return what the command of a lease has written, once it has ended; None where nothing is here."""
         current = self.current(lease_id)
-        return None if current is None else current.output
+        return None if current is None else Output(current.output, error=current.error)
 
     def take_unwritten(self) -> Unwritten:
         """Take what has to be written since the last call."""
@@ -322,8 +352,8 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._write(Action(order.verb), instance, now_ms, f"to {order.other_site}" if order.other_site else "")
         if order.verb is Verb.SEND:
             self._sent[instance.lease_id] = (instance.incarnation, self._work_done(instance, now_ms))
-        if instance.output:
-            self._outputs[instance.lease_id] = instance.output
+        if instance.output or instance.error:
+            self._outputs[instance.lease_id] = instance.output, instance.error
         self.drop(instance)
 
     def _change(self, current: EmulatedInstance, todo: Todo, incarnation: int, now_ms: int) -> None:
@@ -385,8 +415,9 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             return None
         status = self.injector.exit_status_of(instance.lease_id)
         lost = (self._node_faults.lost_from(name, now_ms) for name in instance.nodes)
-        if status == NOT_FOUND or any(instance.command[0] in names for names in lost):
-            return not_found(instance.command[0])
+        called = parted(instance.command)[1][0]
+        if status == NOT_FOUND or any(called in names for names in lost):
+            return not_found(called)
         if status == 0:
             return program
         part = self.injector.part_of_the_work(instance.lease_id)
@@ -399,7 +430,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         return instance.work_done_at(now_ms, self.hardware.speed_mips)
 
     def _come_to(self, instance: EmulatedInstance, then: Transition, since_ms: int) -> None:
-        instance.output = then.output
+        instance.output, instance.error = then.output, then.error
         self.become(instance, then.phase, since_ms, then.detail, exit_status=then.exit_status, fault=then.fault)
         if then.phase in BEGINNING:
             command = " ".join(instance.command) if then.phase is Phase.RUNNING else ""
@@ -466,4 +497,6 @@ class EmulatedMachines(Instances[EmulatedInstance]):
 
 def _ended(program: Ending, vms: int) -> Transition:
     status = program.exit_status
-    return Transition(Phase.ENDED, program.detail, status, fault_of_exit(status), program.output * vms)
+    return Transition(
+        Phase.ENDED, program.detail, status, fault_of_exit(status), program.output * vms, program.error * vms
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from sqlite3 import Connection, connect
 
 from leasehold.model.errors import InputError
+from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, Changes, Instance
 from leasehold.service.drivers.reconciler.store import InstanceStore, keep_latest, set_fact
@@ -28,7 +29,7 @@ from leasehold.service.drivers.reconciler.store import InstanceStore, keep_lates
 class Transition:
     """What machines come to: a phase, and its details.
 
-    ``output``  what their command has written, where it has ended
+    ``output``  what their command has written, where it has ended; and in ``error`` to its standard error
     """
 
     phase: Phase
@@ -36,6 +37,7 @@ class Transition:
     exit_status: int | None = None
     fault: str = ""
     output: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class EmulatedInstance(Instance):
 
     work_done: int
     output: str = ""
+    error: str = ""
     coming: tuple[Change, ...] = ()
     cores: int = 1
     is_placed: bool = False
@@ -156,7 +159,8 @@ CREATE TABLE IF NOT EXISTS sent (
 CREATE TABLE IF NOT EXISTS outputs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     lease_id INTEGER NOT NULL UNIQUE,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    error TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -191,14 +195,14 @@ class Unwritten:
     """What has changed since it was written last.
 
     ``sent``         of leases that were sent away: their incarnation, and how much of their work was done
-    ``outputs``      what the commands of leases had written that are gone
+    ``outputs``      what the commands of leases had written that are gone: output, and standard error
     ``node_faults``  empty where they are unchanged
     """
 
     changes: Changes[EmulatedInstance]
     sent: dict[int, tuple[int, int]]
     audit: list[AuditLine]
-    outputs: dict[int, str]
+    outputs: dict[int, tuple[str, str]]
     node_faults: str
 
     def __bool__(self) -> bool:
@@ -225,7 +229,8 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
         sent = [(lease_id, *along) for lease_id, along in unwritten.sent.items()]
         connection.executemany("INSERT OR REPLACE INTO sent (lease_id, incarnation, work_done) VALUES (?, ?, ?)", sent)
         connection.executemany(
-            "INSERT OR REPLACE INTO outputs (lease_id, text) VALUES (?, ?)", unwritten.outputs.items()
+            "INSERT OR REPLACE INTO outputs (lease_id, text, error) VALUES (?, ?, ?)",
+            [(lease_id, *wrote) for lease_id, wrote in unwritten.outputs.items()],
         )
         keep_latest(connection, "sent", MAX_TOMBSTONES)
         keep_latest(connection, "outputs", _MAX_OUTPUTS)
@@ -238,10 +243,10 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
         query = f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE lease_id = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
         return [_line(*row) for row in self.connection.execute(query, (lease_id, most))][::-1]
 
-    def output_of(self, lease_id: int) -> str:
+    def output_of(self, lease_id: int) -> Output:
         """Read what the command of a lease that is gone had written; empty where nothing is known of it."""
-        row = self.connection.execute("SELECT text FROM outputs WHERE lease_id = ?", (lease_id,)).fetchone()
-        return "" if row is None else str(row[0])
+        row = self.connection.execute("SELECT text, error FROM outputs WHERE lease_id = ?", (lease_id,)).fetchone()
+        return Output("") if row is None else Output(str(row[0]), error=str(row[1]))
 
 
 def write_lines(connection: Connection, lines: Iterable[AuditLine], keep: int) -> None:

@@ -80,7 +80,7 @@ class MachineFiles:
     ``state``     its memory, complete; ``partial`` while it is being written
     ``incoming``  the socket at which memory arrives from another site
     ``console``   what it writes, which outlives its lease; so does
-    ``output``    what its command writes
+    ``output``    what its command writes, and in ``error`` to its standard error
     """
 
     def __init__(self, folder: Path, number: int, console: Path) -> None:
@@ -95,6 +95,7 @@ class MachineFiles:
         self.incoming = folder / f"{number}.incoming"
         self.console = console
         self.output = console.with_suffix(".out")
+        self.error = console.with_suffix(".err")
 
 
 def boot_command(
@@ -117,7 +118,7 @@ def boot_command(
         *("-qmp", f"unix:{files.qmp.name},server=on,wait=off"),
         *("-drive", f"file={_escaped(files.disk)},if=virtio,format=qcow2,discard=unmap"),
         *("-device", "pvpanic-pci"),
-        *(_output_port(files) if hardware.has_output else ()),
+        *(_output_ports(files) if hardware.has_output else ()),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", _KERNEL_ARGUMENTS),
         *("-pidfile", str(files.pid)),
@@ -125,15 +126,17 @@ def boot_command(
     ]
 
 
-def _output_port(files: MachineFiles) -> tuple[str, ...]:
-    """Give the flags of the port to which a guest copies the output of its command.
+def _output_ports(files: MachineFiles) -> tuple[str, ...]:
+    """Give the flags of the ports to which a guest copies the output of its command, and its standard error.
 
-    It is a plain serial port like the console, with an interrupt of its own. Through a virtio port a guest that
+    They are plain serial ports like the console, each with an interrupt of its own. Through a virtio port a guest that
     was moved while it wrote hung now and then: it waits for a buffer to return with nothing else going on.
     """
     return (
         *("-chardev", f"file,id=output,path={_escaped(files.output)},append=on"),
         *("-device", "isa-serial,chardev=output,index=2,iobase=0x3e8,irq=5"),
+        *("-chardev", f"file,id=error,path={_escaped(files.error)},append=on"),
+        *("-device", "isa-serial,chardev=error,index=3,iobase=0x2e8,irq=7"),
     )
 
 

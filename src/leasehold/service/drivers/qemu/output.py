@@ -1,7 +1,7 @@
 """What machines write: files for each machine and incarnation, which are kept after the machines are gone.
 
-``.log`` is its console, ``.out`` the output of its command alone; ``.cut`` marks output that has lost its
-beginning.
+``.log`` is its console, ``.out`` the output of its command alone, and ``.err`` its standard error; ``.cut`` marks one
+whose output or errors have lost their beginning.
 """
 
 import os
@@ -13,8 +13,8 @@ from pathlib import Path
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.qemu.machine import link_shared
 
-CONSOLE, OUTPUT, CUT = ".log", ".out", ".cut"
-_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|cut)")
+CONSOLE, OUTPUT, ERROR, CUT = ".log", ".out", ".err", ".cut"
+_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut)")
 _MOST_SHOWN = 256 * 1024
 """Bytes of each file."""
 
@@ -39,11 +39,17 @@ def console_text(folder: Path, lease_id: int) -> str:
 
 def output_of(folder: Path, lease_id: int, most_bytes: int) -> Output:
     """Give the output of a lease's commands, at most the last ``most_bytes`` of each machine."""
-    machines = _of_each_machine(folder, lease_id, OUTPUT)
+    text, is_whole = _written(folder, lease_id, OUTPUT, most_bytes)
+    error, is_error_whole = _written(folder, lease_id, ERROR, most_bytes)
+    return Output(text, is_whole and is_error_whole, error)
+
+
+def _written(folder: Path, lease_id: int, suffix: str, most_bytes: int) -> tuple[str, bool]:
+    machines = _of_each_machine(folder, lease_id, suffix)
     wrote = [b"".join(path.read_bytes() for path in paths) for paths in machines]
     is_cut = any(path.with_suffix(CUT).exists() for paths in machines for path in paths)
     texts = [text[-most_bytes:].decode(errors="replace") for text in wrote]
-    return Output(_joined(texts), is_whole=not is_cut and all(len(one) <= most_bytes for one in wrote))
+    return _joined(texts) if any(texts) else "", not is_cut and all(len(one) <= most_bytes for one in wrote)
 
 
 def discard_output(folder: Path, lease_id: int, number: int, incarnation: int) -> None:
@@ -91,9 +97,10 @@ def bound_consoles(folder: Path, most_bytes: int) -> None:
 
 def bound_outputs(folder: Path, most_bytes: int) -> None:
     """Truncate output as well; as much is kept as may be asked for."""
-    for path in _longer(folder, OUTPUT, 2 * most_bytes):
-        path.with_suffix(CUT).touch()
-        _cut(path, most_bytes)
+    for suffix in (OUTPUT, ERROR):
+        for path in _longer(folder, suffix, 2 * most_bytes):
+            path.with_suffix(CUT).touch()
+            _cut(path, most_bytes)
 
 
 def _longer(folder: Path, suffix: str, most_bytes: int) -> list[Path]:

@@ -24,7 +24,7 @@ from leasehold.service.drivers.slurm.instance import JobInstance, RunRecord
 
 WORK = "work"
 """The directory of the job's own user, in the one that is the gateway's."""
-CONSOLE, BEGUN, ENDED, OUTPUT = "console", "begun", "ended", "output"
+CONSOLE, BEGUN, ENDED, OUTPUT, ERROR = "console", "begun", "ended", "output", "error"
 NODES = "nodes"
 """The file in the gateway's; the others are in ``work``."""
 
@@ -45,7 +45,7 @@ _SCRIPT = """\
 # Written by Leasehold for lease {lease}: cancelling this job ends the lease.
 cd {folder} || exit
 rm -f {ENDED} {BEGUN}
-for before in {OUTPUT} {OUTPUT}.*; do
+for before in {OUTPUT} {OUTPUT}.* {ERROR} {ERROR}.*; do
     if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
 done
 date +%s%3N > {BEGUN}
@@ -61,16 +61,16 @@ def batch_script(instance: JobInstance, work: Path) -> str:
     """Write what the job of an instance runs, which works in this directory: its command once for each VM."""
     words = shlex.join(instance.command or _FOR_EVER)
     if instance.vms == 1 or not instance.command:
-        runs = f"{words} > {OUTPUT} 2>&1"
+        runs = f"{words} > {OUTPUT} 2> {ERROR}"
     else:  # it has ended when it has for all VMs
         each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
         srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
         if instance.on_nodes:
-            to_its_own = shlex.quote(f'exec "$@" > "{OUTPUT}.$SLURMD_NODENAME" 2>&1')
+            to_its_own = shlex.quote(f'exec "$@" > "{OUTPUT}.$SLURMD_NODENAME" 2> "{ERROR}.$SLURMD_NODENAME"')
             runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
         else:
-            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2>&1"
-    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT}
+            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2> {ERROR}"
+    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR}
     return _SCRIPT.format(lease=instance.lease_id, folder=shlex.quote(str(work)), command=runs, **names)
 
 
@@ -101,23 +101,28 @@ class JobDirectory:
 
     def console(self) -> str:
         """Read the end of what Slurm and the job have written; empty where there is nothing."""
-        paths = (self.work / CONSOLE, *self._outputs())
+        paths = (self.work / CONSOLE, *self._written(OUTPUT), *self._written(ERROR))
         return "".join(read_output(path, _CONSOLE_BYTES).text for path in paths)[-_CONSOLE_BYTES:]
 
     def output(self) -> Output:
         """Read what the command has written, on one node after the other; empty where there is nothing."""
-        parts = [read_output(path, _OUTPUT_BYTES) for path in self._outputs()]
+        text, is_whole = self._joined(OUTPUT)
+        error, is_error_whole = self._joined(ERROR)
+        return Output(text, is_whole and is_error_whole, error)
+
+    def _joined(self, name: str) -> tuple[str, bool]:
+        parts = [read_output(path, _OUTPUT_BYTES) for path in self._written(name)]
         text = "".join(part.text for part in parts)
         is_whole = len(text) <= _OUTPUT_BYTES and all(part.is_whole for part in parts)
-        return Output(text[-_OUTPUT_BYTES:], is_whole)
+        return text[-_OUTPUT_BYTES:], is_whole
 
-    def _outputs(self) -> list[Path]:
+    def _written(self, name: str) -> list[Path]:
         """The files of what a command wrote, in the order in which its nodes were named."""
         try:
             named = (self.path / NODES).read_text(encoding="utf-8").split()
         except OSError:
             named = []
-        return [self.work / OUTPUT, *(self.work / f"{OUTPUT}.{node}" for node in named)]
+        return [self.work / name, *(self.work / f"{name}.{node}" for node in named)]
 
 
 class JobDirectories:
