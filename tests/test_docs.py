@@ -15,10 +15,12 @@ from tests.error_reference import REMEDIES, errors_page, expectations
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.reference import COMMANDS, ROWS, commands, commands_page, names, run_folder_page, written
 from tests.service.drivers.qemu.machines import end_machines
+from typer.main import get_command
 
 from leasehold.analysis.measures import COALLOCATION_CATALOGUE
 from leasehold.analysis.metrics import CATALOGUE
 from leasehold.cli.live.names import LEASE_STATES
+from leasehold.cli.main import app
 from leasehold.configuration.job_description.description import NOT_SERVED, read_fields
 from leasehold.jobs.job import FAULT_SENTENCES, JobReason
 from leasehold.jobs.job import sentence as of_job
@@ -104,6 +106,34 @@ def test_the_commands_page_has_every_command_with_its_options() -> None:
     page = (REPOSITORY / "docs" / COMMANDS).read_text(encoding="utf-8")
     assert set(re.findall(r"^## `(leasehold [\w -]+)`$", page, re.MULTILINE)) == dict(commands()).keys()
     assert page == commands_page(), "make keys writes it"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.relative_to(REPOSITORY).as_posix()) for page in PAGES])
+def test_every_command_that_a_page_mentions_exists_with_its_options(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [f"{line}: {problem}" for line in mentioned(text) if (problem := problem_of(line))] == []
+
+
+def mentioned(page: str) -> list[str]:
+    """Find the commands of a page: in prose, between backticks; in blocks, on lines of their own."""
+    inline = re.findall(
+        r"(?<!`)`(leasehold [^`\n]+)`(?!`)", re.sub(r"```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    )
+    shown = "".join(block.text for block in blocks(page) if block.language in {"console", "sh"})
+    return inline + re.findall(r"^(?:\$ )?(leasehold [^\n]+)", re.sub(r"\\\n", " ", shown), re.MULTILINE)
+
+
+def problem_of(line: str) -> str:
+    """Say what is wrong with a command line: a command or an option that does not exist; "" if nothing is."""
+    words = re.split(r" -- | (?:&&|[|&>#;]) |&$|\)", re.sub(r"\$\([^)]*\)", "X", line))[0].split()[1:]
+    command: Any = get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if words and hasattr(command, "commands") and re.fullmatch(r"[a-z-]+", words[0]) and not words[0].startswith("-"):
+        return f"no command {words[0]}"
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    options = {word.split("=")[0].strip(",") for word in words if re.match(r"--?[a-z]", word)}
+    return f"no option {', '.join(sorted(options - known))}" if options - known else ""
 
 
 def test_every_command_answers_with_json() -> None:
@@ -204,6 +234,15 @@ def test_every_scenario_shown_is_accepted(page: Path, scenario: Block, tmp_path:
 
 class TestThisTest:
     """A check of examples that cannot fail would be worth nothing."""
+
+    def test_notices_a_command_or_an_option_that_does_not_exist(self) -> None:
+        assert mentioned("`leasehold sim run x` and\n```console\n$ leasehold demo \\\n --quick\n```\n") == [
+            "leasehold sim run x",
+            "leasehold demo   --quick",
+        ]
+        assert problem_of("leasehold sim walk x") == "no command walk"
+        assert problem_of("leasehold sim run x --sed 1 --seed=2 -- --other") == "no option --sed"
+        assert not problem_of("leasehold lease list --all | head")
 
     def test_notices_a_wrong_output(self, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="it prints"):
