@@ -16,6 +16,7 @@ from statistics import median, quantiles
 from time import thread_time_ns
 from typing import Any
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.victims.candidate import Candidate, vms_of
@@ -23,7 +24,7 @@ from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import Effect
 from leasehold.model.event import Event, Submitted
 from leasehold.model.request import LeaseType, Request
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sources import open_streams

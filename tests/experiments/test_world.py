@@ -13,9 +13,10 @@ from tests.experiments import oracle
 from leasehold.experiments.usla import world
 from leasehold.experiments.usla.plan import AgreementRun, plan
 from leasehold.experiments.usla.world import UslaWork, workload
+from leasehold.forecasting.world import Handler
 from leasehold.model.effect import Effect, StartLease, SuspendLease
 from leasehold.model.request import Request
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 
 HOUR_MS = 3_600_000

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.settings import SiteSettings
@@ -34,7 +35,7 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView, Verdict
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import site
 

@@ -17,6 +17,7 @@ from tests.simulation.worlds import swf
 from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
 from leasehold.configuration.declaration import Plain
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.jobs.job import JobRecord, JobRequest, JobState
@@ -30,7 +31,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.jobs import JobScenario, JobsOnNodes, SimulatedJob
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.workload.combine import numbered

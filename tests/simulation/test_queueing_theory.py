@@ -12,13 +12,14 @@ from statistics import fmean, stdev
 
 import pytest
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.effect import LeaseClosed, StartLease
 from leasehold.model.request import LeaseType
 from leasehold.routing.queueing import ClusterLoad, ServiceMoments, preemptive_response_s
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import site
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.coallocation.incremental import count_idle
 from leasehold.leasing.kernel import BACKFILLED
 from leasehold.model.agreement import Breach
@@ -34,7 +35,6 @@ from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS, LeaseType, Request
 from leasehold.model.tables import CoAllocationTableRow
 from leasehold.simulation.cluster import ClusterRun
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.table_writer import ROWS_PER_BLOCK, Ints, TableWriter
 from leasehold.simulation.workload.job import WorkloadJob
 

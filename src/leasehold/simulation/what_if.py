@@ -12,12 +12,13 @@ import polars as pl
 
 from leasehold.configuration.agreements import AgreementDocument
 from leasehold.configuration.tables import domain_by_site
+from leasehold.forecasting.world import Handler
 from leasehold.model.effect import Decision, LeaseClosed, Used
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.sharing.enforcement import Sharing
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import RunProgress, collecting_less_garbage, last_instant_ms, make_gateway
 from leasehold.simulation.scenario.sites import check_agreements, places, routing
 from leasehold.simulation.scenario.sources import fitting, open_streams, with_sizes

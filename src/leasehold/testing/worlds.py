@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, get_args
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.settings import SiteSettings
@@ -23,7 +24,7 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LEASE_TYPES, Request
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 
 

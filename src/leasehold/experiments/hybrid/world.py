@@ -19,6 +19,7 @@ from leasehold.experiments.hybrid.plan import (
     configuration_named,
     stated,
 )
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.jobs.job import JobRecord, JobRequest, JobState
@@ -34,7 +35,7 @@ from leasehold.matching.verdict import Feasibility
 from leasehold.model.request import Request
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.jobs import MS_PER_S, JobScenario, JobsOnNodes, SimulatedJob
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 
 PERCENT = 100.0

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from math import fsum, nan
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import (
     Decision,
@@ -21,7 +22,6 @@ from leasehold.model.effect import (
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import LeaseType, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
 PERCENT = 100.0

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from leasehold.experiments.usla.plan import MS_PER_S, PPM, AgreementRun, AgreementTerms, plan
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import reservation_depth
@@ -29,7 +30,7 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
-from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
 
 CellKey = tuple[int, int]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.quotas import holding_of
 from leasehold.model.agreement import Agreement
 from leasehold.model.effect import Used
@@ -10,7 +11,6 @@ from leasehold.model.event import Agreed, Event, PenaltyLifted
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.model.use import Segment
 from leasehold.sharing.limits import reach_ms
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry, agreements_after
 from leasehold.simulation.workload.job import WorkloadJob
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from random import Random
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.model.effect import LeaseClosed, StartLease, WithdrawLease
 from leasehold.model.event import Event, LeaseFailed, Outage, OutagesChanged
 from leasehold.model.lease import Lease
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import NodeFailureRates, TimelineEntry
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.streams import random_stream

@@ -14,6 +14,7 @@ from itertools import count
 from random import Random
 from typing import Protocol
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
 from leasehold.jobs.events import (
@@ -52,7 +53,7 @@ from leasehold.model.event import CancelRequested, Event, LeaseFailed
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler, Requested
+from leasehold.simulation.kernel import Requested
 from leasehold.simulation.workload.job import WorkloadJob, job_of
 
 MS_PER_S = 1_000

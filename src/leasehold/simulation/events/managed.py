@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.peering import AskWhen, Terms
 from leasehold.gateway.sites import RemoteSite
@@ -18,7 +19,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.routing.view import SiteLive
-from leasehold.simulation.kernel import Handler, Observer, SimulatedWorld
+from leasehold.simulation.kernel import Observer, SimulatedWorld
 from leasehold.simulation.scenario.events import TimelineEntry
 from leasehold.simulation.workload.job import WorkloadJob
 

@@ -8,13 +8,13 @@ whatever fits beside what runs and beside the guests that have not given way.
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.model.effect import LeaseClosed, StartLease, WithdrawLease
 from leasehold.model.event import Event, LeaseIsLate, LeaseStarted, NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import LOOKS_AGAIN_MS
 from leasehold.simulation.workload.job import WorkloadJob
 

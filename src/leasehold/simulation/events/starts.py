@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import StartLease
 from leasehold.model.event import Event, LeaseIsLate, LeaseNotStarted, LeaseStarted, Operation, OverheadMeasured
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import StartTimes
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.streams import random_stream

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from leasehold.forecasting.world import Handler
 from leasehold.model.event import Event, LendingChanged, SiteAnswered, SiteFellSilent
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import TimelineEntry
 from leasehold.simulation.workload.job import WorkloadJob
 

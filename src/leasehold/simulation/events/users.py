@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from random import Random
 
+from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import CoAllocationClosed, LeaseClosed, PartLeased, StartLease
 from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.simulation.kernel import Handler
 from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
 from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.streams import random_stream

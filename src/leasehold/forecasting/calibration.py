@@ -1,0 +1,254 @@
+"""Intervals that cover what they say: predictions are scored against what happened, and later ones corrected by that.
+
+A forecast knows its own spread and not what it leaves out. So past errors decide how wide an interval is (conformal
+prediction; Romano, Patterson and Candès, "Conformalized quantile regression", 2019), and each that misses widens the
+next ones a little, each that covers narrows them (Gibbs and Candès, "Adaptive conformal inference under distribution
+shift", 2021): the coverage in the long run then holds whatever is wrong with the forecast.
+
+Times are taken as leads from the moment of the prediction, on the scale ln(1 + seconds). An error is the distance of
+what happened from the median, in units of the forecast's own spread on that side (`Raw`). The lower and the upper end
+are each set to be missed as often as the other.
+
+Errors are kept by what is predicted, for whom, and where (`Kind`). Where few were seen the next wider kind says more:
+what is predicted for whom at any site, then what is predicted at all.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, expm1, log1p, sqrt
+from typing import Any
+
+COVERAGE = 0.9
+MISS = (1 - COVERAGE) / 2
+"""How often each end of an interval is to be missed."""
+
+KEPT = 500
+"""How many errors of a kind are kept; older ones are forgotten."""
+
+ENOUGH = 40
+"""From so many errors on a kind stands by itself."""
+
+STEP = 0.01
+"""How far a miss moves the level at which an end is set (Gibbs and Candès' gamma)."""
+
+_LEAST_SPREAD = 0.02
+"""Spread below which a forecast is not believed: 2 % of the lead."""
+
+_PRIOR = tuple((2 * place - 19) / 18 for place in range(20))
+"""Errors as they would be if the forecast were right: one in twenty below -1, one above 1."""
+
+START, CONTINUES, END = "start", "continues", "end"
+WHAT = (START, CONTINUES, END)
+"""What is predicted: when it starts, when a suspended guest continues, and when it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is predicted (`WHAT`), for whom (``own`` users or a lease type), and at which site it is ("" for none)."""
+
+    what: str
+    whom: str
+    site: str = ""
+
+    def wider(self) -> "tuple[Kind, ...]":
+        """Give this kind, and those that it is part of."""
+        return (self, Kind(self.what, self.whom), Kind(self.what, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a forecast says by itself: median and spread of the lead on the scale ln(1 + seconds)."""
+
+    median: float
+    below: float
+    above: float
+
+    @classmethod
+    def of(cls, leads_ms: Sequence[int]) -> "Raw":
+        """Take the leads of the futures, at least one; leads before now count as now."""
+        scaled = sorted(_scaled(lead) for lead in leads_ms)
+        median = _quantile(scaled, 0.5)
+        low, high = _quantile(scaled, MISS), _quantile(scaled, 1 - MISS)
+        return cls(median, max(_LEAST_SPREAD, median - low), max(_LEAST_SPREAD, high - median))
+
+    def error(self, lead_ms: int) -> float:
+        """Say how far from the median something happened, in spreads."""
+        off = _scaled(lead_ms) - self.median
+        return off / (self.above if off >= 0 else self.below)
+
+    def at(self, error: float) -> int:
+        """Give the lead (ms) that is so many spreads from the median."""
+        scaled = self.median + error * (self.above if error >= 0 else self.below)
+        return max(0, round(1000 * expm1(min(scaled, 40.0))))
+
+
+def _scaled(lead_ms: int) -> float:
+    return log1p(max(0, lead_ms) / 1000)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Interpolate between neighbours (Hyndman and Fan's definition 7)."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """When something is expected: ``low_ms`` and ``high_ms`` are missed one time in twenty each; absolute times."""
+
+    low_ms: int
+    median_ms: int
+    high_ms: int
+
+    def covers(self, at_ms: int) -> bool:
+        """Whether it happened within, to the millisecond at which a reader would be told."""
+        return self.low_ms <= at_ms <= self.high_ms
+
+
+@dataclass(slots=True)
+class _Errors:
+    """The errors of one kind, and the levels at which the ends are set."""
+
+    kept: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    low: float = MISS
+    high: float = MISS
+    scored: int = 0
+    covered: int = 0
+    below: int = 0
+    above: int = 0
+    width: float = 0.0
+    off: float = 0.0
+
+    def quantile(self, share: float) -> float:
+        """The smallest error that so many of those seen, and of one to come, do not exceed."""
+        ordered = sorted(self.kept if len(self.kept) >= ENOUGH else [*self.kept, *_PRIOR])
+        place = ceil(share * (len(ordered) + 1)) - 1
+        if place < 0:
+            return ordered[0] - 0.5
+        if place >= len(ordered):
+            return ordered[-1] + 0.5
+        return ordered[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How predictions of one kind did.
+
+    ``scored``   of how many it is known what happened
+    ``covered``  how many intervals contained it; ``below`` and ``above`` say how many it missed on which side
+    ``width``    mean of ln((1 + high) / (1 + low)): 0.69 is a factor of two
+    ``off``      mean distance of the median, on the same scale
+    """
+
+    kind: Kind
+    scored: int
+    covered: int
+    below: int
+    above: int
+    width: float
+    off: float
+
+    @property
+    def share(self) -> float:
+        """The share that was covered."""
+        return self.covered / self.scored if self.scored else 0.0
+
+    def bounds(self) -> tuple[float, float]:
+        """Give the 95 % interval of that share (Wilson 1927)."""
+        return wilson(self.covered, self.scored)
+
+
+def wilson(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """Give the interval of a share of which ``count`` of so many were seen; (0, 1) where none were."""
+    if not of:
+        return 0.0, 1.0
+    share, square = count / of, z * z
+    centre = (share + square / (2 * of)) / (1 + square / of)
+    half = z * sqrt(share * (1 - share) / of + square / (4 * of * of)) / (1 + square / of)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+class Calibration:
+    """Turns what a forecast says into intervals, and learns from what happened."""
+
+    def __init__(self) -> None:
+        """Begin with trust in the forecast, which fades as errors are seen."""
+        self._errors: dict[Kind, _Errors] = {}
+
+    def interval(self, kind: Kind, raw: Raw, now_ms: int) -> Interval:
+        """Say when something is to be expected."""
+        errors = self._of(kind)
+        low, high = errors.quantile(errors.low), errors.quantile(1 - errors.high)
+        middle = min(max(0.0, low), high) if low <= high else 0.0
+        low_ms, high_ms = raw.at(min(low, high)), raw.at(max(low, high))
+        return Interval(now_ms + low_ms, now_ms + min(max(raw.at(middle), low_ms), high_ms), now_ms + high_ms)
+
+    def _of(self, kind: Kind) -> _Errors:
+        for wider in kind.wider():
+            errors = self._errors.get(wider)
+            if errors is not None and len(errors.kept) >= ENOUGH:
+                return errors
+        return self._errors.get(kind.wider()[-1]) or _Errors()
+
+    def happened(self, kind: Kind, raw: Raw, interval: Interval, made_ms: int, at_ms: int) -> bool:
+        """Score a prediction against what happened; returns whether it was covered."""
+        covered, error = interval.covers(at_ms), raw.error(at_ms - made_ms)
+        low, high = _scaled(interval.low_ms - made_ms), _scaled(interval.high_ms - made_ms)
+        for wider in kind.wider():
+            errors = self._errors.setdefault(wider, _Errors())
+            errors.kept.append(error)
+            is_below, is_above = at_ms < interval.low_ms, at_ms > interval.high_ms
+            errors.low = min(0.5, max(0.0, errors.low + STEP * (MISS - is_below)))
+            errors.high = min(0.5, max(0.0, errors.high + STEP * (MISS - is_above)))
+            errors.scored += 1
+            errors.covered += covered
+            errors.below += is_below
+            errors.above += is_above
+            errors.width += high - low
+            errors.off += abs(_scaled(at_ms - made_ms) - _scaled(interval.median_ms - made_ms))
+        return covered
+
+    def scores(self) -> list[Score]:
+        """Say how each kind did, the widest last."""
+        return [
+            Score(
+                kind,
+                errors.scored,
+                errors.covered,
+                errors.below,
+                errors.above,
+                errors.width / errors.scored,
+                errors.off / errors.scored,
+            )
+            for kind, errors in sorted(self._errors.items(), key=lambda item: _in_order(item[0]))
+            if errors.scored
+        ]
+
+    def memory(self) -> list[dict[str, Any]]:
+        """Give everything that was learnt, as plain data for `recalled`."""
+        return [
+            {
+                "kind": [kind.what, kind.whom, kind.site],
+                "kept": list(errors.kept),
+                "levels": [errors.low, errors.high],
+                "counts": [errors.scored, errors.covered, errors.below, errors.above],
+                "sums": [errors.width, errors.off],
+            }
+            for kind, errors in self._errors.items()
+        ]
+
+    @classmethod
+    def recalled(cls, memory: Iterable[Mapping[str, Any]]) -> "Calibration":
+        """Go on from what `memory` gave."""
+        made = cls()
+        for one in memory:
+            errors = _Errors(deque(one["kept"], maxlen=KEPT), *one["levels"], *one["counts"], *one["sums"])
+            made._errors[Kind(*one["kind"])] = errors
+        return made
+
+
+def _in_order(kind: Kind) -> tuple[int, bool, str, bool, str]:
+    return WHAT.index(kind.what), not kind.whom, kind.whom, not kind.site, kind.site

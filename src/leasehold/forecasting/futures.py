@@ -1,0 +1,344 @@
+"""Possible futures of a snapshot: the same decision code, with run times and arrivals drawn from what was learnt.
+
+In each replication the gateway of the snapshot goes on by itself: leases run for as long as was drawn, others come. The
+draws of a lease depend on the seed, the replication and its number alone, those of arrivals on seed and replication:
+two snapshots with the same seed meet the same chance (common random numbers), so that their differences are theirs.
+
+What is not foreseen: failures, what users cancel or extend, and what other gateways send.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from random import Random
+
+from leasehold.forecasting.learnt import Arrivals, Coming, RunTimes
+from leasehold.forecasting.snapshot import UNKNOWN_MS, Snapshot, outages, rebuild
+from leasehold.forecasting.world import Follower, Handler, World
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.invariants import Invariants
+from leasehold.model.effect import (
+    Decision,
+    LeaseClosed,
+    MigrateLease,
+    PartLeased,
+    ResumeLease,
+    StartLease,
+)
+from leasehold.model.event import Event, LeaseContinues, LeaseSaved, LeaseStarted, Submitted, Tick
+from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
+from leasehold.model.reason import Outcome
+from leasehold.model.request import NEVER_MS, Request
+
+FIRST_ARRIVAL = 1 << 40
+"""The number of the first request that is not there yet; numbers of a gateway are smaller."""
+
+MOST_INSTANTS = 20_000
+"""After so many instants a replication is given up: what has not happened by then is not known."""
+
+
+def stream(seed: int, *names: object) -> Random:
+    """Make a random stream of its own for whatever these names name."""
+    digest = blake2b(repr((seed, *names)).encode(), digest_size=8).digest()
+    return Random(int.from_bytes(digest, "big"))
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of a lease in a future; None where it did not happen.
+
+    ``continues_ms``  when a lease that was suspended at the snapshot continued
+    ``end_ms``        when it was over, ``state`` in which final state
+    ``preempted``     how often it was preempted since the snapshot, ``taken_by`` for whom at the first time
+    """
+
+    start_ms: int | None = None
+    continues_ms: int | None = None
+    end_ms: int | None = None
+    state: LeaseState | None = None
+    site: str = ""
+    preempted: int = 0
+    taken_by: int | None = None
+
+
+@dataclass(slots=True)
+class Future:
+    """One replication.
+
+    ``fates``      of the leases that were asked about
+    ``taken_ms, until_ms``  from when until when it was simulated
+    ``left``       by site: VM-ms that the leases there had still to run, as drawn
+    ``own``        by site: VM-ms of own users' requests that came, ``guests`` of guests anywhere
+    """
+
+    fates: dict[int, Fate] = field(default_factory=dict)
+    taken_ms: int = 0
+    until_ms: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    own: dict[str, int] = field(default_factory=dict)
+    guests: int = 0
+
+
+class FutureWorld(World):
+    """A gateway that goes on from a snapshot; ``followers`` are told of what happens."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a replication consists of
+        self,
+        snapshot: Snapshot,
+        run_times: RunTimes,
+        arrivals: Arrivals,
+        seed: int,
+        replication: int,
+        followers: Sequence[Follower] = (),
+        extra: Sequence[Request] = (),
+        *,
+        check: bool = False,
+        load: float = 1.0,
+    ) -> None:
+        """Rebuild the gateway; ``extra`` are requests made right now, ``load`` multiplies what comes.
+
+        Raises as `rebuild` does.
+        """
+        gateway = rebuild(snapshot, stream(seed, replication, "routing"))
+        invariants = Invariants(gateway) if check else None
+        super().__init__(gateway, followers, invariants, {PartLeased: self._take_in_part}, may_extend=False)
+        self.future = Future(taken_ms=snapshot.taken_ms)
+        self._snapshot, self._run_times = snapshot, run_times
+        self._seed, self._replication = seed, replication
+        self._coming = _coming(arrivals, seed, replication, load)
+        self._next = next(self._coming, None)
+        self._number = FIRST_ARRIVAL
+        self.now_ms = snapshot.taken_ms
+        first: list[Event] = [*outages(snapshot.sites), Tick()]
+        for lease in list(gateway.leases.values()):
+            self._take_up(lease)
+        for request in extra:
+            self._know(request)
+            first.append(Submitted(request))
+        self.step(self.now_ms, first)
+
+    def run(self, until_ms: int) -> Iterator[int]:
+        """Let time pass until then, or until nothing is left to happen; yields after each instant."""
+        while (now_ms := min(self.due_ms, self._next_ms())) <= until_ms and now_ms != NEVER_MS:
+            self.now_ms = now_ms
+            events: list[Event] = []
+            while self._next is not None and self._next.at_ms <= now_ms:
+                events.append(self._arrive(self._next))
+                self._next = next(self._coming, None)
+            self.step(now_ms, events)
+            yield now_ms
+        self.now_ms = min(until_ms, max(self.now_ms, until_ms if self._next is not None else self.now_ms))
+
+    def _next_ms(self) -> int:
+        return NEVER_MS if self._next is None else self._next.at_ms
+
+    def _arrive(self, coming: Coming) -> Event:
+        past, number = coming.past, self._number
+        self._number += 1
+        if past.home and past.home not in self.gateway.sites:
+            past = replace(past, home="")
+        request = past.again(number, coming.at_ms)
+        if past.ran_ms == UNKNOWN_MS:
+            self._know(request)
+        else:
+            self.expect(number, past.ran_ms)
+        work = request.vms * past.requested_ms
+        if request.site is None:
+            self.future.guests += work
+        else:
+            self.future.own[request.site] = self.future.own.get(request.site, 0) + work
+        return Submitted(request)
+
+    def _know(self, request: Request, age_ms: int = 0) -> int:
+        """Draw how long a request takes; returns ms at the reference speed."""
+        rng = stream(self._seed, self._replication, "runs", request.id)
+        taken_ms = self._run_times.draw(request.path, request.site or "", request.duration_ms, age_ms, rng)
+        self.expect(request.id, taken_ms)
+        return taken_ms
+
+    def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        self._know(effect.lease.request)
+
+    def _take_up(self, lease: Lease) -> None:
+        """Go on with a lease that was there."""
+        now_ms, mips = self._snapshot.taken_ms, self.gateway.reference_mips
+        site = self.gateway.sites.get(lease.site)
+        speed = mips if site is None else site.settings.speed_mips
+        done = lease.request.duration_ms * mips - lease.work_left + lease.ran_ms(now_ms) * speed
+        taken_ms = self._know(lease.request, min(max(0, done // mips), lease.request.duration_ms - 1))
+        if lease.held_since_ms >= 0:
+            left = max(0, taken_ms * mips - done) // mips
+            self.future.left[lease.site] = self.future.left.get(lease.site, 0) + lease.vms * left
+        match lease.state:
+            case LeaseState.RUNNING:
+                self._schedule_end(lease, lease.held_since_ms + lease.overhead_ms)
+            case LeaseState.STARTING:
+                self._expect_machines(lease, now_ms)
+            case LeaseState.RESUMING | LeaseState.MIGRATING:
+                at_ms = max(now_ms + 1, lease.held_since_ms + lease.overhead_ms)
+                self._at(at_ms, LeaseContinues(lease.id, lease.incarnation))
+                if not self.gateway.sites[lease.site].settings.confirms_starts:
+                    self._schedule_end(lease, lease.held_since_ms + lease.overhead_ms)
+            case LeaseState.SUSPENDING:
+                self._at(max(now_ms + 1, lease.earliest_ms), LeaseSaved(lease.id, lease.incarnation))
+            case _:
+                pass
+
+    def _at(self, at_ms: int, event: Event) -> None:
+        super()._at(max(at_ms, self.now_ms), event)  # what was over before the snapshot is over now
+
+    def _start(self, effect: StartLease, now_ms: int) -> None:
+        super()._start(effect, now_ms)
+        if self.gateway.sites[effect.lease.site].settings.confirms_starts:
+            self._expect_machines(effect.lease, now_ms)
+
+    def _expect_machines(self, lease: Lease, now_ms: int) -> None:
+        """Machines are seen after the time that was usual at the site (`leasehold.leasing.overhead`)."""
+        usual_ms = self.gateway.sites[lease.site].allocations.start_ms()
+        at_ms = max(now_ms + 1, lease.held_since_ms + usual_ms)
+        self._at(at_ms, LeaseStarted(lease.id, lease.incarnation, at_ms))
+
+
+def _coming(arrivals: Arrivals, seed: int, replication: int, load: float) -> Iterator[Coming]:
+    """Draw what comes; more of it by drawing further futures, less by leaving some out, each by chance of its own."""
+    if load == 1:
+        return arrivals.draw(stream(seed, replication, "arrivals"))
+    return _merged(
+        [
+            _thinned(
+                arrivals.draw(stream(seed, replication, "arrivals", *([turn] if turn else []))),
+                min(1.0, load - turn),
+                stream(seed, replication, "kept", turn),
+            )
+            for turn in range(int(-(-load // 1)))
+        ]
+    )
+
+
+def _merged(streams: Sequence[Iterator[Coming]]) -> Iterator[Coming]:
+    heads = [(head.at_ms, index, head) for index, one in enumerate(streams) if (head := next(one, None)) is not None]
+    while heads:
+        at_ms, index, head = min(heads, key=lambda one: one[:2])
+        heads.remove((at_ms, index, head))
+        yield head
+        if (following := next(streams[index], None)) is not None:
+            heads.append((following.at_ms, index, following))
+
+
+def _thinned(coming: Iterator[Coming], share: float, rng: Random) -> Iterator[Coming]:
+    return (one for one in coming if share >= 1 or rng.random() < share)
+
+
+class FateRecorder:
+    """Follows what becomes of some leases; ``confirms`` are the sites that say when machines are there."""
+
+    def __init__(self, fates: dict[int, Fate], confirms: frozenset[str]) -> None:
+        self._fates = fates
+        self._confirms = confirms
+        self.open = self.to_start = len(fates)
+        self.handlers: Mapping[type, Handler] = {
+            StartLease: self._ordered,
+            LeaseStarted: self._started,
+            ResumeLease: self._resumed,
+            MigrateLease: self._resumed,
+            LeaseContinues: self._continued,
+            Decision: self._decided,
+            LeaseClosed: self._closed,
+        }
+
+    def _ordered(self, effect: StartLease, now_ms: int) -> None:
+        if effect.lease.site not in self._confirms:
+            self._started(effect.lease, now_ms)
+
+    def _started(self, lease: Lease, now_ms: int) -> None:
+        fate = self._fates.get(lease.id)
+        if fate is not None and fate.start_ms is None:
+            fate.start_ms, fate.site = now_ms, lease.site
+            self.to_start -= 1
+
+    def _resumed(self, effect: ResumeLease | MigrateLease, now_ms: int) -> None:
+        if effect.lease.site not in self._confirms:
+            self._continued(effect.lease, now_ms)
+
+    def _continued(self, lease: Lease, now_ms: int) -> None:
+        fate = self._fates.get(lease.id)
+        if fate is not None and fate.continues_ms is None:
+            fate.continues_ms, fate.site = now_ms, lease.site
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:  # noqa: ARG002 - when does not matter
+        fate = self._fates.get(effect.lease.id) if effect.outcome is Outcome.PREEMPT else None
+        if fate is not None:
+            fate.preempted += 1
+            if fate.taken_by is None and effect.preemption is not None:
+                fate.taken_by = effect.preemption.beneficiary
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
+        fate = self._fates.get(effect.lease.id)
+        if fate is not None:
+            fate.end_ms, fate.state = now_ms, effect.lease.state
+            self.to_start -= fate.start_ms is None
+            self.open -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is simulated, and how often.
+
+    ``replications``  how many futures
+    ``seed``          of all chance
+    ``horizon_ms``    how far beyond the snapshot; what has not happened by then is not known
+    ``to_the_end``    until the leases are over; else until each has started
+    ``may_go_on``     asked between replications: whether there is time for one more; the first is always made
+    """
+
+    replications: int = 30
+    seed: int = 0
+    horizon_ms: int = 30 * 86_400_000
+    to_the_end: bool = True
+    may_go_on: Callable[[], bool] = lambda: True
+
+
+def simulate(
+    snapshot: Snapshot,
+    about: Iterable[int],
+    how: Forecast,
+    *,
+    extra: Sequence[Request] = (),
+    learnt: tuple[RunTimes, Arrivals] | None = None,
+) -> list[Future]:
+    """Simulate futures of a snapshot and say what becomes of some leases; ``extra`` are requests made right now.
+
+    ``learnt`` is used instead of learning from the history of the snapshot again. Raises as `rebuild` does.
+    """
+    run_times, arrivals = learnt or (RunTimes(snapshot.history), Arrivals(snapshot.history, snapshot.taken_ms))
+    wanted, confirms = list(about), frozenset(site.name for site in snapshot.sites if site.confirms_starts)
+    until_ms = snapshot.taken_ms + how.horizon_ms
+    futures: list[Future] = []
+    for replication in range(how.replications):
+        if futures and not how.may_go_on():
+            break
+        fates = {number: Fate() for number in wanted}
+        recorder = FateRecorder(fates, confirms)
+        world = FutureWorld(snapshot, run_times, arrivals, how.seed, replication, [recorder], extra)
+        _note_what_holds(world.gateway, snapshot, fates, recorder)
+        for instants, _ in enumerate(world.run(until_ms)):
+            left = recorder.open if how.to_the_end else recorder.to_start
+            if not left or instants >= MOST_INSTANTS:
+                break
+        world.future.fates, world.future.until_ms = fates, world.now_ms
+        futures.append(world.future)
+    return futures
+
+
+def _note_what_holds(gateway: Gateway, snapshot: Snapshot, fates: dict[int, Fate], recorder: FateRecorder) -> None:
+    """What has started before the snapshot has its start."""
+    for lease in snapshot.leases:
+        fate = fates.get(lease.id)
+        if fate is None:
+            continue
+        if lease.first_start_ms >= 0 and fate.start_ms is None:
+            fate.start_ms = lease.first_start_ms
+            if fate.end_ms is None:
+                recorder.to_start -= 1
+        if lease.state is LeaseState.RUNNING or (lease.state in ON_THE_WAY and lease.id in gateway.leases):
+            fate.site = fate.site or lease.site

@@ -1,0 +1,244 @@
+"""The decision state of a gateway as plain data: what is open, on which terms, and what was learnt.
+
+A gateway is rebuilt from it as a restarted one is built from the store (`leasehold.gateway.restart`), with the random
+stream of its seed. So two gateways rebuilt from one snapshot decide alike, to the bit, as long as they are told alike.
+
+The types of its fields are what is checked when one is read (`leasehold.forecasting.file`). Sites that decide for
+themselves and peers are not in it, nor are leases that are there: nothing here decides about them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from leasehold.configuration.policies import find_routing_policy
+from leasehold.configuration.tables import DomainSpec, GatewaySpec, SharingSpec, domain_by_site
+from leasehold.configuration.terms import ClusterTerms, site_settings
+from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.restart import take_up
+from leasehold.gateway.settings import SiteSettings
+from leasehold.model.agreement import CPUS, Agreement, Penalty
+from leasehold.model.coallocation import CoAllocation
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.event import Outage, OutagesChanged
+from leasehold.model.lease import Lease
+from leasehold.model.request import LeaseType, Request
+from leasehold.model.use import Segment
+from leasehold.routing.moments import StreamMoments
+from leasehold.sharing.enforcement import Sharing
+from leasehold.sharing.parties import Provider
+
+UNKNOWN_MS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSite:
+    """A site of the gateway's own.
+
+    ``confirms_starts``  as in `leasehold.gateway.settings.SiteSettings`
+    ``lends``            whether its owner takes new guests
+    ``is_silent``        whether its machines do not answer
+    """
+
+    name: str
+    slots: int
+    terms: ClusterTerms
+    resources: dict[str, int] = field(default_factory=dict)
+    can_suspend: bool = True
+    can_migrate: bool = True
+    confirms_starts: bool = True
+    lends: bool = True
+    is_silent: bool = False
+    outages: tuple[Outage, ...] = ()
+
+    def settings(self) -> SiteSettings:
+        """Give what the gateway needs; raises as `leasehold.configuration.policies.find_victim_policy` does."""
+        plain = site_settings(self.name, self.slots, self.terms)
+        return replace(
+            plain, can_suspend=self.can_suspend, can_migrate=self.can_migrate, confirms_starts=self.confirms_starts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PastRequest:
+    """A request that was made before: what is learnt from. Durations are in ms at the reference speed.
+
+    ``home``    the site of an own user's request, "" for a guest
+    ``ran_ms``  how long it ran, UNKNOWN_MS where that is not known: it still runs, or was preempted
+    """
+
+    submit_ms: int
+    home: str
+    vms: int
+    requested_ms: int
+    ran_ms: int = UNKNOWN_MS
+    consumer: str = ""
+    group: str = ""
+    lease_type: LeaseType = LeaseType.NON_PREEMPTABLE
+    memory_mib: int = 1024
+
+    @property
+    def path(self) -> str:
+        """On whose account it was."""
+        return f"{self.group}/{self.consumer}" if self.group else self.consumer
+
+    def again(self, number: int, at_ms: int) -> Request:
+        """Make the same request at another time."""
+        return Request(
+            number,
+            self.lease_type,
+            self.vms,
+            self.requested_ms,
+            at_ms,
+            at_ms,
+            site=self.home or None,
+            consumer=self.consumer,
+            memory_mib=self.memory_mib,
+            group=self.group,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayMemory:
+    """What the open leases do not show, as `Knowledge.snapshot`, `Gateway.snapshot` and `overheads_snapshot` say."""
+
+    knowledge: dict[str, Any]
+    requests: dict[str, Any]
+    overheads: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """How things stand at a gateway.
+
+    ``taken_ms``    when that was, on the clock of the requests
+    ``agreements``  those that are enforced; None where nothing is accounted for
+    ``usage``       past use, as far back as agreements look
+    ``told_external, told_locals``  streams that are configured, not learnt
+    ``seed``        of the random stream of the routing policy of whoever goes on from here
+    """
+
+    taken_ms: int
+    reference_mips: int
+    gateway: GatewaySpec
+    sites: tuple[SnapshotSite, ...]
+    leases: tuple[Lease, ...]
+    memory: GatewayMemory
+    sharing: SharingSpec = field(default_factory=SharingSpec)
+    domains: tuple[DomainSpec, ...] = ()
+    agreements: tuple[Agreement, ...] | None = None
+    penalties: tuple[Penalty, ...] = ()
+    usage: tuple[Segment, ...] = ()
+    coallocations: tuple[CoAllocation, ...] = ()
+    history: tuple[PastRequest, ...] = ()
+    told_external: StreamMoments | None = None
+    told_locals: dict[str, StreamMoments] = field(default_factory=dict)
+    learns: bool = True
+    seed: int = 0
+
+    def site(self, name: str) -> SnapshotSite:
+        """Find a site; raises UnknownName."""
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise UnknownName("site", name, [site.name for site in self.sites])
+
+    def with_site(self, changed: SnapshotSite) -> "Snapshot":
+        """Put a site in the place of the one of its name."""
+        self.site(changed.name)
+        return replace(self, sites=tuple(changed if one.name == changed.name else one for one in self.sites))
+
+
+def memory_of(gateway: Gateway) -> GatewayMemory:
+    """Read what a gateway knows besides its leases."""
+    return GatewayMemory(gateway.knowledge.snapshot(), gateway.snapshot(), gateway.overheads_snapshot())
+
+
+def copied(leases: Iterable[Lease]) -> tuple[Lease, ...]:
+    """Copy leases, which change; their requests do not."""
+    return tuple(replace(lease) for lease in leases)
+
+
+def here(gateway: Gateway) -> list[Lease]:
+    """Give the open leases that the gateway itself decides about."""
+    remotes = gateway.registry.remotes
+    return [lease for lease in gateway.leases.values() if lease.site not in remotes]
+
+
+def empty_gateway(snapshot: Snapshot, rng: Random) -> Gateway:
+    """Make a gateway on the terms of a snapshot, with nothing in it; raises InvalidField or InputError."""
+    if snapshot.coallocations:
+        resolve_placement_policies()
+    if not snapshot.sites:
+        raise InvalidField("sites", 0, "at least one site")
+    spec = snapshot.gateway
+    routing = Routing(
+        find_routing_policy(spec.policy)(rng),
+        told_external=snapshot.told_external,
+        told_locals=snapshot.told_locals,
+        try_elsewhere=spec.try_elsewhere,
+        use_free_room=spec.use_free_room,
+        tick_ms=spec.tick_ms,
+        learns=snapshot.learns,
+    )
+    return Gateway([site.settings() for site in snapshot.sites], routing, snapshot.reference_mips, _sharing(snapshot))
+
+
+def _sharing(snapshot: Snapshot) -> Sharing | None:
+    if snapshot.agreements is None:
+        return None
+    domains = domain_by_site(snapshot.domains)
+    places = [
+        Provider(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, "")) for site in snapshot.sites
+    ]
+    return Sharing(places, snapshot.sharing.settings(), domains=domains)
+
+
+def rebuild(snapshot: Snapshot, rng: Random | None = None) -> Gateway:
+    """Make a gateway that goes on from a snapshot; its leases are copies.
+
+    ``rng`` is the random stream of its routing policy, by default that of the seed of the snapshot.
+    Raises InvalidField or InputError for terms that make no sense.
+    """
+    gateway = empty_gateway(snapshot, rng or Random(snapshot.seed))
+    gateway.coallocations.restore(_copied_coallocations(snapshot.coallocations))
+    remember(gateway, snapshot.memory)
+    gateway.registry.not_lending = {site.name for site in snapshot.sites if not site.lends}
+    for site in snapshot.sites:
+        if site.is_silent:
+            gateway.fell_silent(site.name, snapshot.taken_ms)
+    sharing = gateway.quotas.sharing
+    if sharing is not None:
+        sharing.agree(snapshot.agreements or (), snapshot.taken_ms)
+        sharing.penalties.take_up(snapshot.penalties)
+    take_up(gateway, copied(snapshot.leases), snapshot.taken_ms, snapshot.usage)
+    return gateway
+
+
+def remember(gateway: Gateway, memory: GatewayMemory) -> None:
+    """Let a new gateway know what `memory_of` another one gave; nothing where a part is empty."""
+    if memory.requests:
+        gateway.restore(memory.requests)
+    if memory.knowledge:
+        gateway.knowledge.restore(memory.knowledge)
+    gateway.restore_overheads(memory.overheads)
+
+
+def _copied_coallocations(coallocations: Iterable[CoAllocation]) -> list[CoAllocation]:
+    return [replace(one, parts=[replace(part) for part in one.parts]) for one in coallocations]
+
+
+def outages(sites: Iterable[SnapshotSite]) -> list[OutagesChanged]:
+    """Give the events that tell a gateway just rebuilt which machines are down."""
+    return [OutagesChanged(site.name, site.outages) for site in sites if site.outages]
+
+
+def ran_ms(lease: Lease, ended_ms: int, speeds: Mapping[str, int], reference_mips: int) -> int:
+    """Say how long a lease that is over ran, at the reference speed; UNKNOWN_MS where it was preempted or never ran."""
+    if lease.first_start_ms < 0 or lease.preemptions or lease.migrations:
+        return UNKNOWN_MS
+    speed = speeds.get(lease.site, reference_mips)
+    ran = max(1, (ended_ms - lease.first_start_ms) * speed // reference_mips)
+    return min(ran, lease.request.duration_ms)

@@ -1,0 +1,155 @@
+"""Futures from a snapshot: what is known comes to pass, what is drawn is drawn from what was seen."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from statistics import mean
+
+import pytest
+from hypothesis import given, settings
+from tests.forecasting.worlds import Story, stories, terms
+from tests.searching import examples
+
+from leasehold.forecasting.futures import Forecast, FutureWorld, simulate, stream
+from leasehold.forecasting.learnt import DAY_MS, Arrivals, Coming, RunTimes
+from leasehold.forecasting.snapshot import PastRequest, Snapshot, copied, empty_gateway, here, memory_of
+from leasehold.gateway.invariants import Invariants
+from leasehold.model.request import LeaseType
+from leasehold.simulation.kernel import SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.testing.worlds import History
+
+
+def _local(at_s: int, vms: int, asked_s: int, home: str = "beta", consumer: str = "ada") -> WorkloadJob:
+    return WorkloadJob(at_s * 1000, vms, asked_s * 1000, asked_s * 1000, consumer, site=home)
+
+
+def _after(made: Snapshot, jobs: list[WorkloadJob], until_ms: int) -> tuple[Snapshot, SimulatedWorld, History]:
+    """Let jobs come until a time, and take a snapshot there; also give the world, which can go on."""
+    gateway, history = empty_gateway(made, Random(3)), History()
+    world = SimulatedWorld(gateway, enumerate(jobs, 1), history)
+    for now_ms in world.run(until_ms):
+        if now_ms == until_ms:
+            break
+    snapshot = replace(made, taken_ms=until_ms, leases=copied(here(gateway)), memory=memory_of(gateway))
+    return snapshot, world, history
+
+
+@settings(max_examples=examples(30))
+@given(stories())
+def test_a_future_in_which_everything_takes_what_it_asks_for_is_what_comes(story: Story) -> None:
+    """Independent oracle: the simulator, which goes on from where the snapshot was taken."""
+    made = replace(story.terms, gateway=replace(story.terms.gateway, policy="rr"))
+    at_ms = story.jobs[-1].submit_ms
+    exact = [replace(job, actual_ms=job.requested_ms, vms=min(job.vms, 3)) for job in story.jobs]
+    jobs = [replace(job, site=job.site or "alpha", lease_type=LeaseType.NON_PREEMPTABLE) for job in exact]
+    snapshot, world, history = _after(made, jobs, at_ms)
+    for _ in world.run():
+        pass
+    starts, ends = history.starts_ms(), history.ends()
+    (future,) = simulate(snapshot, [lease.id for lease in snapshot.leases], Forecast(replications=1))
+    for lease in snapshot.leases:
+        fate = future.fates[lease.id]
+        assert fate.start_ms == starts[lease.id]
+        assert fate.end_ms == 1000 * ends[lease.id][0]
+
+
+@settings(max_examples=examples(30))
+@given(stories())
+def test_every_invariant_holds_in_a_future_that_follows_no_plan(story: Story) -> None:
+    snapshot, _, _ = _after(story.terms, list(story.jobs), story.jobs[story.taken_after - 1].submit_ms)
+    past = [
+        PastRequest(
+            job.submit_ms,
+            job.site or "",
+            job.vms,
+            job.requested_ms,
+            min(job.actual_ms, job.requested_ms),
+            job.consumer,
+            job.group,
+            job.lease_type,
+        )
+        for job in story.jobs
+    ]
+    future = FutureWorld(snapshot, RunTimes(past), Arrivals(past, snapshot.taken_ms), 1, 0, check=True)
+    for instants, _ in enumerate(future.run(snapshot.taken_ms + 300_000)):
+        assert instants < 20_000
+    assert isinstance(Invariants(future.gateway), Invariants)
+
+
+def test_the_same_seed_gives_the_same_futures_and_another_seed_others() -> None:
+    past = [PastRequest(1000 * n, "beta", 1 + n % 3, 60_000, 1000 * (1 + 7 * n % 60), "ada") for n in range(50)]
+    snapshot, _, _ = _after(terms(), [_local(n, 2, 60) for n in range(40)], 50_000)
+    snapshot = replace(snapshot, history=tuple(past))
+    about = [lease.id for lease in snapshot.leases]
+    first, again, other = (simulate(snapshot, about, Forecast(5, seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert [one.fates for one in first] != [one.fates for one in other]
+    assert len({one.fates[40].start_ms for one in first}) > 1
+
+
+def test_leftover_run_times_are_conditional_on_the_age() -> None:
+    """A user's leases run for 10 % or for 90 % of what they ask for: one that has run for half will run to 90 %."""
+    seen = [PastRequest(n, "beta", 1, 100_000, 10_000 if n % 2 else 90_000, "ada") for n in range(200)]
+    run_times = RunTimes(seen)
+    rng = Random(5)
+    young = [run_times.draw("ada", "beta", 100_000, 0, rng) for _ in range(400)]
+    old = [run_times.draw("ada", "beta", 100_000, 50_000, rng) for _ in range(400)]
+    assert Counter(young).keys() == {10_000, 90_000}
+    assert 0.4 < Counter(young)[10_000] / 400 < 0.6
+    assert set(old) == {90_000}
+    beyond = [run_times.draw("ada", "beta", 100_000, 95_000, rng) for _ in range(50)]
+    assert all(95_000 < one <= 100_000 for one in beyond)
+
+
+def test_a_user_of_whom_little_was_seen_is_taken_for_one_of_the_pool() -> None:
+    pool = [PastRequest(n, "beta", 1, 64_000, 32_000, "many") for n in range(300)]
+    run_times = RunTimes([*pool, PastRequest(400, "beta", 1, 64_000, 64_000, "few")])
+    rng = Random(5)
+    drawn = [run_times.draw("few", "beta", 64_000, 0, rng) for _ in range(2000)]
+    own = sum(one == 64_000 for one in drawn) / 2000
+    # Three pools of the user's own have one lease each: each is drawn from with 1 / (1 + 3).
+    assert own == pytest.approx(1 - 0.75**3, abs=0.05)
+    assert RunTimes([]).draw("any", "", 64_000, 10, rng) == 64_000
+
+
+def test_arrivals_keep_the_hours_of_the_day_and_the_rate() -> None:
+    """Requests come from 9 to 17 h on each of 30 days, one each ten minutes."""
+    past = [
+        PastRequest(day * DAY_MS + 9 * 3_600_000 + n * 600_000, "alpha", 1, 1000, 1000)
+        for day in range(30)
+        for n in range(48)
+    ]
+    arrivals = Arrivals(past, 30 * DAY_MS)
+    hours: Counter[int] = Counter()
+    counts = []
+    for seed in range(40):
+        day = list(_until(arrivals.draw(stream(seed)), 31 * DAY_MS))
+        counts.append(len(day))
+        hours.update(int(one.at_ms % DAY_MS // 3_600_000) for one in day)
+    assert mean(counts) == pytest.approx(48, rel=0.1)
+    inside = sum(hours[hour] for hour in range(8, 18))
+    assert inside == hours.total()
+
+
+def _until(coming: Iterator[Coming], end_ms: int) -> Iterator[Coming]:
+    for one in coming:
+        if one.at_ms >= end_ms:
+            return
+        yield one
+
+
+def test_load_multiplies_what_comes() -> None:
+    past = [PastRequest(1000 * n, "alpha", 1, 500, 500) for n in range(1000)]
+    snapshot = replace(terms(), taken_ms=1_000_000, history=tuple(past))
+    learnt = RunTimes(past), Arrivals(past, 1_000_000)
+    counts = {}
+    for load in (0.5, 1.0, 2.5):
+        world = FutureWorld(snapshot, *learnt, 1, 0, load=load)
+        for _ in world.run(1_400_000):
+            pass
+        counts[load] = sum(world.future.own.values()) / 500
+    assert counts[1.0] == pytest.approx(400, rel=0.05)
+    assert counts[0.5] == pytest.approx(200, rel=0.3)
+    assert counts[2.5] == pytest.approx(1000, rel=0.15)
