@@ -37,6 +37,7 @@ _LEASE = {
     "end_ms": None,
     "preemptions": 0,
     "migrations": 0,
+    "restarts": 0,
     "overhead_vm_ms": 0,
 }
 _DECISION: Row = dict.fromkeys(polars_schema("decisions").names())

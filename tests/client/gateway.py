@@ -119,6 +119,8 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "ended_at": None,
         "preemptions": 0,
         "migrations": 0,
+        "restarts": 0,
+        "max_restarts": None,
         "domain": "",
         "claims": {},
         "coallocation": None,

@@ -157,10 +157,11 @@ def live_through(
     look: Look | None = None,
     only: Callable[[WorkloadJob], bool] = lambda _job: True,
     chronicle: Chronicle | None = None,
+    max_restarts: int = 0,
 ) -> Chronicle:
     """Run it to its end at these sites; ``only`` these jobs, under the numbers that they have among all."""
     chosen = routing_policy(policy)(Random(0)) if isinstance(policy, str) else policy
-    gateway = LivingGateway(sites, Routing(chosen), REFERENCE_MIPS)
+    gateway = LivingGateway(sites, Routing(chosen, max_restarts=max_restarts), REFERENCE_MIPS)
     chronicle = chronicle or Chronicle()
     jobs = {number: job for number, job in enumerate(turmoil.jobs, 1) if only(job)}
     world = LivingWorld(gateway, jobs, chronicle, look)

@@ -81,12 +81,28 @@ class TestNodes:
     def test_nodes_fail_at_the_rate_that_is_said_and_alike_with_and_without_guests(self, world: World) -> None:
         own, guests = [(600 * n, 500, 2, 500) for n in range(200)], [(900 * n, 2_000, 2, 2_000) for n in range(100)]
         clusters = [{"name": "a", "slots": 4, "failures": {"mtbf_s": 10_000, "mttr_s": 1_000}}]
-        with_guests, alone = world.run(own, guests, cluster=clusters), world.run(own, cluster=clusters)
+        once = {"policy": "rr", "max_restarts": 0}
+        with_guests, alone = world.run(own, guests, cluster=clusters, gateway=once), world.run(own, cluster=clusters)
         failures = with_guests.manifest["events"]["node-failure"]
         assert 25 < failures < 70  # four nodes, 120,000 s, 11,000 s for each failure: 44
         assert "failed" in column(with_guests, "state")
         mine = leases(with_guests).filter(pl.col("origin") == "local")["first_start_ms"].to_list()
         assert mine == column(alone, "first_start_ms")
+
+    def test_guests_begin_again_as_often_as_the_gateway_lets_them(self, world: World) -> None:
+        failures = [
+            {"at_s": at_s, "kind": "node-failure", "site": "a", "nodes": 4, "lasts_s": 10} for at_s in (100, 200, 300)
+        ]
+        runs = {most: self.guest(world, failures, most) for most in (0, 1, 3)}
+        assert runs[0] == ("failed", "machines-lost", 0, 100_000)
+        assert runs[1] == ("failed", "restart-limit-reached", 1, 200_000)
+        assert runs[3] == ("completed", "completed", 3, 460_000)  # it is back from 310 s on, with all of its 150 s
+
+    def guest(self, world: World, failures: list[Plain], most: int) -> tuple[str, str, int, int]:
+        gateway = {"policy": "rr", "max_restarts": most}
+        run = world.run([(0, 1, 1, 1)], [(0, 150, 4, 150)], timeline=failures, gateway=gateway)
+        row = leases(run).filter(pl.col("origin") == "external").row(0, named=True)
+        return row["state"], row["reason"], row["restarts"], row["end_ms"]
 
     def test_a_weibull_shape_below_one_makes_failures_come_in_bursts(self, world: World) -> None:
         rates = {"mtbf_s": 10_000, "mttr_s": 1_000, "distribution": "weibull", "shape": 0.5}

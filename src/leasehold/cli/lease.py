@@ -13,6 +13,7 @@ from leasehold.cli.live.names import LEASE_STATES, complete_site, complete_state
 from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch, taking
 from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.model.request import MOST_RESTARTS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -110,6 +111,17 @@ NoWait = Annotated[
     bool,
     switch("--no-wait", does="Refuse a migratable or non-preemptable lease that would have to wait."),
 ]
+MaxRestarts = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=MOST_RESTARTS,
+        help="How often it begins again if its machines are lost; default: as often as the gateway lets guests.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,7 @@ class LeaseOptions:
     domain: Domain = ""
     claims: Claims = None
     no_wait: NoWait = False
+    max_restarts: MaxRestarts = None
 
     def spec(self, at: "datetime", **others: object) -> "LeaseSpec":
         """Give what a gateway is asked with; raises InvalidField."""

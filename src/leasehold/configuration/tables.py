@@ -15,6 +15,7 @@ from leasehold.configuration.policies import RoutingPolicyName
 from leasehold.configuration.times import Date
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.request import MOST_RESTARTS
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import ALLOW, WITHOUT_AGREEMENT, SharingSettings
 
@@ -59,6 +60,15 @@ class GatewaySpec:
             least_ms=1,
         ),
     ] = 10_000
+    max_restarts: Annotated[
+        int,
+        Whole(
+            "how often a guest begins again whose machines were lost, at most",
+            more=": from the start of its work, at any cluster, if it can still finish before its deadline",
+            least=0,
+            most=MOST_RESTARTS,
+        ),
+    ] = 3
 
 
 GATEWAY = Table(GatewaySpec, "How guests are routed to clusters.")

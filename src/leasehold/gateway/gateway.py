@@ -443,7 +443,30 @@ class Gateway:
     def _note_failure(self, event: LeaseFailed, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
         if lease is not None and lease.state not in _WITHOUT_MACHINES:
-            self.registry.touch(lease.site).fail(lease, now_ms)
+            self._machines_lost(lease, now_ms)
+
+    def _machines_lost(self, lease: Lease, now_ms: int) -> None:
+        """A guest whose machines are lost begins again where there is room, as often as it may; others have failed."""
+        site = self.registry.touch(lease.site)
+        if self._may_restart(lease):
+            site.withdraw(lease, now_ms)
+            self.pending.restart(lease, lease.request.duration_ms * self.reference_mips)
+        else:
+            site.fail(lease, now_ms, Reason.RESTART_LIMIT_REACHED if lease.restarts else Reason.MACHINES_LOST)
+
+    def _restart_elsewhere(self, lease: Lease, remote: RemoteSite, now_ms: int) -> None:
+        """The machines of a guest are lost at a site that decides for itself: it begins again where there is room."""
+        remote.leases.pop(lease.id, None)
+        self.registry.offers.answered(lease)
+        self.quotas.ended(lease, now_ms)
+        self.pending.restart(lease, lease.request.duration_ms * self.reference_mips)
+
+    def _may_restart(self, lease: Lease) -> bool:
+        """Whether a lease that lost its machines begins again, unless its user has cancelled it."""
+        request, most = lease.request, self.routing.max_restarts
+        if request.is_local or lease.id in self.dispatcher.recalled:
+            return False
+        return lease.restarts < (most if request.max_restarts is None else min(request.max_restarts, most))
 
     def _extend(self, event: ExtendRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)
@@ -486,8 +509,11 @@ class Gateway:
             return  # of a lease that is over, or of one that was further already
         self.registry.offers.answered(lease)
         never_began = event.state is LeaseState.REFUSED or event.reason is Reason.NEVER_STARTED
-        if never_began and event.state.is_final and lease.first_start_ms < 0:
+        if never_began and event.state.is_final and event.first_start_ms < 0:
             self.dispatcher.was_refused(lease, remote, event.reason)
+            return
+        if event.state is LeaseState.FAILED and event.reason is Reason.MACHINES_LOST and self._may_restart(lease):
+            self._restart_elsewhere(lease, remote, now_ms)
             return
         follow(lease, event)
         self.quotas.followed(lease, now_ms)
@@ -531,7 +557,12 @@ class Gateway:
         self.peering.remove(name)
         self.knowledge.update_sites()
         self.pending.retry_all()
-        for lease in () if remote is None else list(remote.leases.values()):
+        if remote is None:
+            return
+        for lease in list(remote.leases.values()):
+            if not remote.is_peer and self._may_restart(lease):
+                self._restart_elsewhere(lease, remote, now_ms)
+                continue
             self.quotas.ended(lease, now_ms)
             lease.state = LeaseState.FAILED
             self._changes.effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
@@ -20,6 +21,7 @@ from leasehold.routing.policy import Hold, Waiting, newcomer
 DRAINED = "drained"
 SILENT = "silent"
 UNSTARTED = "unstarted"
+RESTART = "restart"
 _HELD_BY_POLICY = (Reason.HELD_AT_GATEWAY, "")
 
 
@@ -176,13 +178,31 @@ class PendingQueue:
 
     def take_back(self, lease: Lease, reason: Reason, rule: str) -> None:
         """Take a guest back that its site releases and that never started: it is routed again."""
+        self._take_back(lease, Step.HOLD, reason, rule)
+
+    def _take_back(self, lease: Lease, step: Step, reason: Reason, rule: str) -> None:
         self._knowledge.gone(lease, lease.site)
         self._quotas.release(lease)
-        advance(lease, Step.HOLD)
+        advance(lease, step)
         self._changes.effects.append(Decision(lease, lease.site, Outcome.HOLD, reason, rule))
         lease.site, lease.dispatched_ms = "", UNPLANNED
         self.held[lease.id] = lease
         self.dirty = True
+
+    def restart(self, lease: Lease, work: int) -> None:
+        """Route a guest again whose machines are lost, with all of its ``work``: from now on it may wait for room.
+
+        Sites that had refused it are asked again, but for those where its machines never started.
+        """
+        lease.restarts += 1
+        lease.request = replace(lease.request, wait=True)
+        refused_by = self.refused_by.pop(lease.id, {})
+        unstarted: dict[str, Reason] = {name: why for name, why in refused_by.items() if why is Reason.NEVER_STARTED}
+        if unstarted:
+            self.refused_by[lease.id] = unstarted
+        lease.work_left = work
+        lease.reserved_ms, lease.latest_ms = UNPLANNED, None
+        self._take_back(lease, Step.RESTART, Reason.MACHINES_LOST_RESTARTED, RESTART)
 
     def remove(self, lease: Lease) -> None:
         """Drop a request: it was sent to a site, or is over."""
@@ -268,6 +288,14 @@ class PendingQueue:
         self.remove(lease)
         rule = rule or self._routing.policy.name
         effects = self._changes.effects
+        if lease.restarts:
+            effects.append(Decision(lease, GATEWAY, Outcome.REFUSE, reason, rule, breach=breach))
+            if lease.state is LeaseState.WAITING:  # it was on offer to a site elsewhere
+                advance(lease, Step.HOLD)
+            advance(lease, Step.FAIL)  # it was accepted, and has run
+            too_late = reason is Reason.DEADLINE_TOO_TIGHT
+            effects.append(LeaseClosed(lease, Reason.RESTART_TOO_LATE if too_late else Reason.MACHINES_LOST))
+            return
         if Reason.NEVER_STARTED in self.refused_by.get(lease.id, {}).values():
             if lease.state is LeaseState.WAITING:  # it was on offer to a site elsewhere
                 advance(lease, Step.HOLD)

@@ -73,6 +73,7 @@ class Routing:
     ``use_free_room``               send a request to a site that can start it now, if there is one, and let
                                     requests that wait at a site and have not started go to another
     ``tick_ms``                     how often held requests are asked about again at the latest
+    ``max_restarts``                how often a guest whose machines were lost begins again, at most
     ``learns``                      whether streams that are not stated are learnt; in vain where no
                                     guest can come, and not free
     """
@@ -84,3 +85,4 @@ class Routing:
     use_free_room: bool = False
     tick_ms: int = 10_000
     learns: bool = True
+    max_restarts: int = 0

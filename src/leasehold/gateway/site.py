@@ -128,7 +128,7 @@ class Site:
             self.allocations.seen(lease, since_ms, now_ms)
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:
-        """Release a guest that was ordered to start and was never seen to, even if it is being saved."""
+        """Release a guest that was ordered to start and was never seen to, or whose machines are lost."""
         if lease.id in self.allocations.held:
             self._free(lease, now_ms)
         elif self.guests is not None:

@@ -81,9 +81,10 @@ def follow(lease: Lease, report: SiteReported) -> None:
 def _later(lease_type: LeaseType, state: LeaseState, *, has_run: bool) -> frozenset[LeaseState]:
     """Every state that can follow one, however many steps later.
 
-    Only a lease that gave way before its machines were seen leaves, unrun, the site that suspends it.
+    Only a lease that gave way before its machines were seen leaves, unrun, the site that suspends it. That one begins
+    again is decided by the gateway, and reported by no site.
     """
-    moves = MOVES[lease_type]
+    moves = {move: then for move, then in MOVES[lease_type].items() if move[1] is not Step.RESTART}
     if has_run:
         moves = {move: then for move, then in moves.items() if move != (LeaseState.SUSPENDING, Step.HOLD)}
     found: set[LeaseState] = set()

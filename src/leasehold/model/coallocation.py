@@ -136,6 +136,7 @@ class CoAllocationRequest:
             memory_mib=component.memory_mib,
             group=self.group,
             is_foreign=self.is_foreign,
+            max_restarts=0,
         )
 
 

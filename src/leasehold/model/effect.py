@@ -52,7 +52,7 @@ class StopLease:
 
 @dataclass(slots=True)
 class WithdrawLease:
-    """Stop what was ordered at ``site`` for a start that was never seen; the lease itself is not over."""
+    """Stop what is left at ``site`` of a start that was never seen, or whose machines are lost; the lease goes on."""
 
     lease: Lease
     site: str

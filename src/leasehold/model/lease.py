@@ -69,6 +69,7 @@ class Lease:
     ``work_left``     requested work not yet done, in work units
     ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far
     ``incarnation``   counts its starts, so that news of an older start is recognised
+    ``restarts``      how often it began again after its machines were lost
     ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
     """
 
@@ -91,6 +92,7 @@ class Lease:
     migrations: int = 0
     overhead_vm_ms: int = 0
     dispatched_ms: int = UNPLANNED
+    restarts: int = 0
     place: int = 0
 
     def ran_ms(self, now_ms: int) -> int:

@@ -26,6 +26,7 @@ class Step(StrEnum):
     COMPLETE = "complete"
     KILL = "kill"
     TERMINATE = "terminate"
+    RESTART = "restart"
     FAIL = "fail"
     REFUSE = "refuse"
     CANCEL = "cancel"
@@ -42,7 +43,9 @@ _BEFORE_START: Moves = {
     (S.HELD, Step.PLAN): S.WAITING,
     (S.HELD, Step.REFUSE): S.REFUSED,
     (S.HELD, Step.CANCEL): S.CANCELLED,
+    (S.HELD, Step.RESTART): S.HELD,
     (S.HELD, Step.FAIL): S.FAILED,
+    (S.WAITING, Step.RESTART): S.HELD,
     (S.WAITING, Step.HOLD): S.HELD,
     (S.WAITING, Step.REFUSE): S.REFUSED,
     (S.WAITING, Step.START): S.STARTING,
@@ -53,12 +56,14 @@ _START: Moves = {
     (S.STARTING, Step.HOLD_BACK): S.WAITING,
     (S.STARTING, Step.HOLD): S.HELD,
     (S.STARTING, Step.CANCEL): S.CANCELLED,
+    (S.STARTING, Step.RESTART): S.HELD,
     (S.STARTING, Step.FAIL): S.FAILED,
 }
 _RUN: Moves = {
     (S.RUNNING, Step.COMPLETE): S.COMPLETED,
     (S.RUNNING, Step.KILL): S.KILLED,
     (S.RUNNING, Step.CANCEL): S.CANCELLED,
+    (S.RUNNING, Step.RESTART): S.HELD,
     (S.RUNNING, Step.FAIL): S.FAILED,
 }
 _SUSPEND: Moves = {
@@ -74,6 +79,9 @@ _SUSPEND: Moves = {
     (S.SUSPENDED, Step.CANCEL): S.CANCELLED,
     (S.RESUMING, Step.CANCEL): S.CANCELLED,
     (S.RESUMING, Step.KILL): S.KILLED,
+    (S.SUSPENDING, Step.RESTART): S.HELD,
+    (S.SUSPENDED, Step.RESTART): S.HELD,
+    (S.RESUMING, Step.RESTART): S.HELD,
     (S.SUSPENDING, Step.FAIL): S.FAILED,
     (S.SUSPENDED, Step.FAIL): S.FAILED,
     (S.RESUMING, Step.FAIL): S.FAILED,
@@ -89,6 +97,7 @@ _MIGRATE: Moves = {
     (S.MIGRATING, Step.CONTINUE): S.RUNNING,
     (S.MIGRATING, Step.CANCEL): S.CANCELLED,
     (S.MIGRATING, Step.KILL): S.KILLED,
+    (S.MIGRATING, Step.RESTART): S.HELD,
     (S.MIGRATING, Step.FAIL): S.FAILED,
     (S.WAITING, Step.FAIL): S.FAILED,
 }

@@ -58,6 +58,7 @@ class Reason(StrEnum):
     NO_SITE_AVAILABLE = "no-site-available"
     SITE_DRAINED = "site-drained"
     SITE_UNREACHABLE = "site-unreachable"
+    MACHINES_LOST_RESTARTED = "machines-lost-restarted"
     DELAYED_BY_SLOW_START = "delayed-by-slow-start"
     NOT_RUNNING = "not-running"
     MANAGED_ELSEWHERE = "managed-elsewhere"
@@ -98,6 +99,8 @@ class Reason(StrEnum):
     TERMINATED = "terminated"
     DEADLINE_LOST = "deadline-lost"
     MACHINES_LOST = "machines-lost"
+    RESTART_LIMIT_REACHED = "restart-limit-reached"
+    RESTART_TOO_LATE = "restart-too-late"
     NEVER_STARTED = "never-started"
     CANCELLED_BY_USER = "cancelled-by-user"
     CLAIM_RELEASED = "claim-released"
@@ -155,6 +158,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NO_SITE_AVAILABLE: "waits at the gateway until a suitable site lends again",
     Reason.SITE_DRAINED: "returned to the gateway because its site is drained",
     Reason.SITE_UNREACHABLE: "waits because the machines of its site do not answer",
+    Reason.MACHINES_LOST_RESTARTED: "lost its machines, and begins again from the start of its work",
     Reason.DELAYED_BY_SLOW_START: "was replanned because machines ahead of it took longer to start than planned",
     Reason.NOT_RUNNING: "cannot be extended while it holds no machines",
     Reason.MANAGED_ELSEWHERE: "is managed by its own site, and can be extended only there",
@@ -192,6 +196,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.TERMINATED: "was terminated to make room for a request with precedence",
     Reason.DEADLINE_LOST: "was preempted and could not finish before its deadline anywhere",
     Reason.MACHINES_LOST: "lost its machines",
+    Reason.RESTART_LIMIT_REACHED: "lost its machines, and had begun again as often as it may",
+    Reason.RESTART_TOO_LATE: "lost its machines, and cannot begin again and finish before its deadline",
     Reason.NEVER_STARTED: "was given room, but its machines never started",
     Reason.CANCELLED_BY_USER: "was cancelled by its user",
     Reason.CLAIM_RELEASED: "released idle machines because another component of its co-allocation has no room",

@@ -7,6 +7,8 @@ from enum import IntEnum
 from leasehold.model.errors import InvalidField
 
 DEFAULT_MEMORY_MIB = 1024
+MOST_RESTARTS = 100
+"""A lease that loses its machines more often will never be done."""
 
 NEVER_MS = 1 << 62
 """A time that does not come."""
@@ -51,6 +53,8 @@ class Request:
     ``claims`` are units of further resources that it holds while it runs: ``("licence:matlab", 2)``.
     ``wait`` says that it is queued where it would otherwise be refused although time would cure that; best
     effort waits in any case.
+    ``max_restarts`` is how often it begins again, at most, after its machines were lost: None for as often as its
+    gateway lets guests, and a local request not at all.
     ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
     vouches for it.
     """
@@ -71,6 +75,7 @@ class Request:
     claims: tuple[tuple[str, int], ...] = ()
     wait: bool = False
     is_foreign: bool = False
+    max_restarts: int | None = None
 
     @property
     def path(self) -> str:
@@ -104,6 +109,7 @@ def _is_plain(request: Request) -> bool:
         and request.duration_ms > 0
         and 0 <= request.submit_ms <= request.ready_ms
         and request.deadline_ms is None
+        and request.max_restarts is None
         and request.lease_type is LeaseType.NON_PREEMPTABLE
         and request.memory_mib == DEFAULT_MEMORY_MIB
     )
@@ -117,6 +123,10 @@ def _check_each_field(request: Request) -> None:
     _check_whole("memory_mib", request.memory_mib, 1)
     if request.is_local and request.lease_type is not LeaseType.NON_PREEMPTABLE:
         raise InvalidField("type", request.lease_type.label, "non-preemptable for a local request")
+    if request.max_restarts is not None:
+        _check_whole("max_restarts", request.max_restarts, 0)
+        if request.max_restarts > MOST_RESTARTS:
+            raise InvalidField("max_restarts", request.max_restarts, f"a whole number from 0 to {MOST_RESTARTS}")
     if request.deadline_ms is not None:
         _check_deadline(request, request.deadline_ms)
 

@@ -64,6 +64,11 @@ class LeaseTableRow(NamedTuple):
     migrations: Annotated[int, "number of migrations"]
     overhead_vm_ms: Annotated[int, "overhead charged for preemptions and migrations"]
     dispatched_ms: Annotated[int | None, "time at which the gateway sent it to a site; empty if it did not"]
+    restarts: Annotated[
+        int | None,
+        "number of times that it began again after its machines were lost; empty in folders of earlier versions",
+        LATER,
+    ]
     coallocation_id: Annotated[
         int | None,
         "co-allocation of which it is a component; empty for other leases and in folders of earlier versions",

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 from pydantic import WithJsonSchema as Schema
 from pydantic.types import Strict
 
+from leasehold.model.request import MOST_RESTARTS
+
 MAX_INT64 = 2**63 - 1
 MAX_VMS = 1_000_000
 MAX_DURATION_S = 10 * 365 * 86_400
@@ -172,6 +174,9 @@ Vms = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
 
 MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
 """The memory of one machine."""
+
+MaxRestarts = Annotated[int, Strict(), Field(ge=0, le=MOST_RESTARTS)]
+"""How often something begins again."""
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_NO_CONTROLS)]
 """A name or a note without control characters, safe for logs and terminals."""

@@ -15,6 +15,7 @@ from leasehold.protocol.fields import (
     Cursor,
     Duration,
     LeaseTypeName,
+    MaxRestarts,
     MemoryMib,
     Moment,
     Name,
@@ -96,6 +97,11 @@ class LeaseSpec(RequestModel):
         description="Whether a `migratable` or `non-preemptable` request waits for capacity that becomes free "
         "later; else it is refused at once where it cannot start at its ready time. All others wait.",
     )
+    max_restarts: MaxRestarts | None = Field(
+        default=None,
+        description="How often it begins again, from the start of its work, after its machines were lost; left out: as "
+        "often as the gateway lets guests. Not for a local request.",
+    )
     command: CommandWords = Field(default=[], description="The command to run in the machines, as a list of words.")
 
 
@@ -151,6 +157,8 @@ class Lease(ResponseModel):
     ended_at: OrNone[Moment]
     preemptions: OrZero
     migrations: OrZero
+    restarts: OrZero = Field(description="How often it began again after its machines were lost.")
+    max_restarts: OrNone[int] = Field(description="How often it may; left out: as often as the gateway lets guests.")
     domain: OrEmpty = Field(description="The virtual domain or site that it is bound to; empty: any.")
     claims: Units = Field(description="Units of further resources that it holds while it runs.")
     coallocation: OrNone[int] = Field(description="The co-allocation of which it is a component.")

@@ -63,7 +63,13 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
     resolve_placement_policies()
     spec = config.gateway
     policy = find_routing_policy(spec.policy)(rng)
-    routing = Routing(policy, try_elsewhere=spec.try_elsewhere, use_free_room=spec.use_free_room, tick_ms=spec.tick_ms)
+    routing = Routing(
+        policy,
+        try_elsewhere=spec.try_elsewhere,
+        use_free_room=spec.use_free_room,
+        tick_ms=spec.tick_ms,
+        max_restarts=spec.max_restarts,
+    )
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
     return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
 

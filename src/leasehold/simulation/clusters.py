@@ -224,6 +224,7 @@ class ClusterWorld:
                 "preemptions": 0,
                 "migrations": 0,
                 "overhead_vm_ms": 0,
+                "restarts": 0,
             },
         )
 

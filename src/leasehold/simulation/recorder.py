@@ -177,7 +177,7 @@ class Recorder:
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         lease = effect.lease
-        if lease.first_start_ms < 0:  # its machines are still to be seen
+        if lease.first_start_ms < 0 or lease.state is LeaseState.STARTING:  # its machines are still to be seen
             self._open[lease.id] = OpenSegment(lease.site, now_ms, "start", NEVER_MS)
             return
         kind = "claim" if lease.overhead_ms else "run"  # held idle until its co-allocation starts
@@ -298,6 +298,7 @@ class Recorder:
                 lease.migrations,
                 lease.overhead_vm_ms,
                 _known(lease.dispatched_ms),
+                lease.restarts,
                 self.coallocations.coallocation_of(lease.id),
             )
         )

@@ -42,6 +42,8 @@ def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
         "ended_at": None,
         "preemptions": 0,
         "migrations": 0,
+        "restarts": 0,
+        "max_restarts": None,
         "command": ["sh", "run.sh"],
     }
     assert {name: lease[name] for name in told} == told
@@ -108,6 +110,14 @@ def test_a_group_of_others_is_not_ones_own(house: House) -> None:
     answer = house.ask("POST", "/v1/leases", house.token(groups=("astro",)), json=asked(group="lattice"))
     assert answer.status_code == 403
     assert "lease.submit-in-group" in answer.json()["detail"]
+
+
+def test_how_often_it_may_begin_again_is_its_users_to_say_for_a_guest(house: House) -> None:
+    token = house.token(sites=("das3",))
+    assert house.submit(token, max_restarts=0)["max_restarts"] == 0
+    answer = house.ask("POST", "/v1/leases", token, json=asked(type=None, local=True, max_restarts=1))
+    assert (answer.status_code, answer.json()["field"]) == (422, "max_restarts")
+    assert house.ask("POST", "/v1/leases", token, json=asked(max_restarts=101)).status_code == 422
 
 
 # Asking twice

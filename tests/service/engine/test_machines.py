@@ -4,6 +4,7 @@ Site a has 4 VMs; saving takes 2 s, loading 3 s, moving to b 7 s. Unless said, m
 """
 
 import pytest
+from tests.gateway.random_worlds import QUICK, to_the_first
 from tests.service.engine.examples import (
     S,
     end,
@@ -17,8 +18,10 @@ from tests.service.engine.examples import (
     story,
     submitted,
     survey,
+    two_sites,
 )
 
+from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
@@ -26,7 +29,9 @@ from leasehold.service.drivers.emulated.record import brought_up_twice
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.orders import MOST_ATTEMPTS, Outbox, confirm
 from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS, Live
+from leasehold.testing.worlds import live_site
 
 MIGRATABLE = LeaseType.MIGRATABLE
 
@@ -188,6 +193,28 @@ class TestLost:
         live.do(survey(live), survey(live, site="b"))
         live.do(survey(live, site="b"))
         assert state(live, 1) == "running"
+
+    def test_a_guest_that_may_begins_again_and_its_journal_tells_it(self, sqlite_store: Store) -> None:
+        def gateway() -> Gateway:
+            sites = [live_site(name, 4, overhead=QUICK) for name in "ab"]
+            return Gateway(sites, Routing(to_the_first(), try_elsewhere=True, max_restarts=3))
+
+        live = two_sites(sqlite_store, make_gateway=gateway)
+        submitted(live, guest(4, 60))
+        assert (state(live, 1), live.gateway.leases[1].site) == ("running", "a")
+        live.pass_time(20 * S)
+        for _ in range(2):
+            live.do(survey(live))
+        live.restart()
+        live.pass_time(10 * S)
+        lease = live.gateway.leases[1]
+        assert (lease.state, lease.site, lease.incarnation, lease.restarts) == ("running", "a", 2, 1)
+        told = [(row.what, row.site, row.reason) for row in journal(live, 1)]
+        assert ("hold", "a", "machines-lost-restarted") in told
+        assert phases(live, "a") == {1: (2, Phase.RUNNING)}  # what was left of the first was ordered to stop
+        live.pass_time(60 * S)
+        assert end(live, 1) == ("completed", "completed")
+        assert live.store.lease(1).lease.restarts == 1  # type: ignore[union-attr]
 
     def test_saved_memory_can_be_lost_too(self, live: Live) -> None:
         submitted(live, guest(4, 60))

@@ -42,7 +42,8 @@ class Evidence:
         """The segments in order of time within each lease, with its type and its previous segment.
 
         ``before_*`` is the lease's previous segment, ``number`` counts from 0, ``after_preemption``
-        says that the lease was preempted earlier. Those in which machines are waited for are left out.
+        says that the lease was preempted earlier. Those in which machines are waited for are left out. A lease
+        that begins again after its machines were lost begins to be counted again.
         """
         owners = self.leases.select(
             "lease_id",
@@ -55,17 +56,18 @@ class Evidence:
             state="state",
             final_ms="end_ms",
         )
-        mine = "lease_id"
+        mine = ("lease_id", "lost_before")
         columns = ("site", "kind", "end_ms", "ended_by")
         preempted = (pl.col("ended_by") == "preempted").cast(pl.Int64)
         return (
             self.run.segments.filter(pl.col("kind") != "start")
             .sort("lease_id", "start_ms", "end_ms")
             .join(owners, on="lease_id", how="left", maintain_order="left")
+            .with_columns(lost_before=_lost_before())
             .with_columns(pl.col(c).shift(1).over(mine).alias(f"before_{c}") for c in columns)
             .with_columns(
                 number=pl.int_range(pl.len()).over(mine),
-                is_last=pl.int_range(pl.len()).over(mine) == pl.len().over(mine) - 1,
+                is_last=pl.int_range(pl.len()).over("lease_id") == pl.len().over("lease_id") - 1,
                 after_preemption=(preempted.cum_sum().over(mine) - preempted) > 0,
             )
         )
@@ -80,7 +82,9 @@ class Evidence:
         sites = self.run.sites.select("site", "speed_mips", "reference_mips")
         duration_ms = pl.col("end_ms") - pl.col("start_ms")
         done = (
-            self.run.segments.filter(pl.col("kind") == "run")
+            self.run.segments.sort("lease_id", "start_ms", "end_ms")
+            .with_columns(lost_before=_lost_before())
+            .filter((pl.col("kind") == "run") & (pl.col("lost_before") == pl.col("lost_before").max().over("lease_id")))
             .join(sites, on="site", how="inner")
             .group_by("lease_id")
             .agg(
@@ -104,6 +108,12 @@ class Evidence:
     def preemptions(self) -> pl.DataFrame:
         """One row for each victim of each preemption decision."""
         return self.run.decisions.filter(pl.col("outcome") == "preempt")
+
+
+def _lost_before() -> pl.Expr:
+    """How often a lease had lost its machines before a segment, in order of time: all that it had done was lost."""
+    lost = (pl.col("ended_by") == "failed").cast(pl.Int64)
+    return (lost.cum_sum() - lost).over("lease_id")
 
 
 def findings(

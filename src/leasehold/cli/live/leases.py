@@ -282,9 +282,11 @@ def _moments(lease: Lease) -> Iterator[tuple[str, datetime | None]]:
 
 
 def _disturbances(lease: Lease) -> str:
-    if not lease.preemptions and not lease.migrations:
-        return ""
-    return f"preempted {show_times(lease.preemptions)}, moved {show_times(lease.migrations)}"
+    told = [f"preempted {show_times(lease.preemptions)}, moved {show_times(lease.migrations)}"]
+    told = told if lease.preemptions or lease.migrations else []
+    if lease.restarts:
+        told.append(f"began again {show_times(lease.restarts)} after its machines were lost")
+    return ", ".join(told)
 
 
 # Several that are cancelled, each for itself

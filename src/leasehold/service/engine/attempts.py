@@ -104,6 +104,7 @@ def request_of(
             group=request.group,
             domain=attempt.site,
             is_foreign=request.is_foreign,
+            max_restarts=0,
         )
     )
 

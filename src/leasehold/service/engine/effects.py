@@ -46,7 +46,7 @@ from leasehold.service.engine.usage import usage_row
 from leasehold.service.store.rows import LEASES, USAGE, LeaseRow
 
 REPORTED = "reported"
-_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE})
+_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE, Reason.MACHINES_LOST_RESTARTED})
 _REPLANNED = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.DELAYED_BY_SLOW_START})
 _ACTIONS: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
 

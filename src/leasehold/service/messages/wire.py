@@ -61,8 +61,8 @@ Text = Annotated[str, Strict(), Field(max_length=_MOST_TEXT), AfterValidator(_st
 Path = Annotated[Text, AfterValidator(_path)]
 Claims = Annotated[tuple[tuple[Text, Whole], ...], Field(max_length=_MOST_CLAIMS)]
 
-_OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign"}
-"""What each end says of a request for itself."""
+_OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts"}
+"""What each end says of a request for itself: its own gateway, which knows all sites, lets it begin again."""
 
 _BY_NAME: Mapping[str, Any] = {
     "consumer": Path,
@@ -167,7 +167,7 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
         "consumer": _called_here(gateway, read["consumer"]),
         "group": _called_here(gateway, read["group"]) if read["group"] else "",
     }
-    return Submit(Request(id=0, submit_ms=0, from_peer=peer, is_foreign=bool(peer), **read), metadata)
+    return Submit(Request(id=0, submit_ms=0, from_peer=peer, is_foreign=bool(peer), max_restarts=0, **read), metadata)
 
 
 def _called_here(gateway: str, name: str) -> str:

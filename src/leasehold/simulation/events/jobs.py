@@ -312,6 +312,7 @@ class JobsOnNodes:
             memory_mib=max(1, amounts.memory_mib),
             group=record.request.group,
             domain=attempt.site,
+            max_restarts=0,
         )
         job = job_of(request)
         job.source, job.source_id = "job", f"{record.id}.{attempt.number}"

@@ -52,6 +52,7 @@ def routing(scenario: Scenario) -> Routing:
         use_free_room=gateway.use_free_room,
         tick_ms=gateway.tick_ms,
         learns=scenario.has_externals,
+        max_restarts=gateway.max_restarts,
     )
 
 

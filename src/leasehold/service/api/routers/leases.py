@@ -194,8 +194,11 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
         claims=tuple(sorted(body.claims.items())),
         wait=body.wait,
         is_foreign=principal.is_foreign,
+        max_restarts=body.max_restarts,
     )
     check_request(request)
+    if request.is_local and body.max_restarts is not None:
+        raise InvalidField("max_restarts", body.max_restarts, "none: a local request does not begin again")
     _check_wait(request)
     require_submission(principal, home=home, group=group)
     metadata = LeaseMetadata(body.name, tuple(body.command), project=body.project)
