@@ -142,7 +142,7 @@ class ManagedCluster:
         self._offered[request.id] = None
         self.world.expect(request.id, actual_ms(request.id))
         from_peer = "" if self.ask is None else _FEDERATION
-        offered = replace(request, submit_ms=now_ms, ready_ms=ready_ms, domain="", from_peer=from_peer)
+        offered = replace(request, submit_ms=now_ms, ready_ms=ready_ms, domain="", from_peer=from_peer, max_restarts=0)
         return [Submitted(offered)]
 
     def _report_changes(self, now_ms: int) -> None:
