@@ -55,7 +55,10 @@ EXIT_CODES: Mapping[str, tuple[str, str]] = {
     "DONE": ("the command succeeded", ""),
     "ANSWER_IS_NO": ("the command ran, and the answer is no", "read the answer; [exit codes](exit-codes.md) lists it"),
     "BAD_INPUT": ("the input or the command line is not acceptable", "correct the field or line that the error names"),
-    "DEFECT": ("Leasehold broke an invariant of its own", "report it with the seed or log that the error names"),
+    "DEFECT": (
+        "Leasehold broke an invariant of its own; of `plan`, with an answer: the request would be refused",
+        "report it with the seed or log that the error names, where there is no answer",
+    ),
     "UNREACHABLE": ("no gateway answers, or it is not ready", "start it with `leasehold serve`, or wait"),
     "INTERRUPTED": ("interrupted with Ctrl-C", ""),
 }

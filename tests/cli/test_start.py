@@ -62,7 +62,7 @@ def test_help_offers_the_commands(cli: Cli) -> None:
         assert command in said.out
 
 
-@pytest.mark.parametrize("command", [[], ["lease", "explain"], ["coallocation", "submit"], ["job", "submit"]])
+@pytest.mark.parametrize("command", [[], ["lease", "plan"], ["coallocation", "submit"], ["job", "submit"]])
 def test_a_help_is_laid_out_for_the_terminal(command: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """No line ends where one ends in the source, flags take no value, no default is in brackets twice."""
     monkeypatch.setenv("COLUMNS", "400")

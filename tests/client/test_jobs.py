@@ -111,8 +111,8 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "places": [place],
         "groups": [group],
     }  # fmt: skip
-    gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
-    assert talk("jobs.explain", JobSpec(command=["a"], execution_s=1)).to_json() == told
+    gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
+    assert talk("jobs.plan", JobSpec(command=["a"], execution_s=1)).to_json() == told
 
 
 def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:

@@ -25,14 +25,14 @@ DOCUMENT = create_app(SERVICE, SERVICE, SERVICE, ApiSettings(version="0")).opena
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Leases.submit": (LeaseSpec(vms=1, duration_s=1),),
-    "Leases.explain": (LeaseSpec(vms=1, duration_s=1),),
+    "Leases.plan": (LeaseSpec(vms=1, duration_s=1),),
     "Leases.extend": (42, 60),
     "Leases.list": (),
     "CoAllocations.submit": (CoAllocationSpec(components=[ComponentSpec(vms=1)], duration_s=1),),
-    "CoAllocations.explain": (CoAllocationSpec(components=[ComponentSpec(vms=1)], duration_s=1),),
+    "CoAllocations.plan": (CoAllocationSpec(components=[ComponentSpec(vms=1)], duration_s=1),),
     "CoAllocations.list": (),
     "Jobs.submit": (JobSpec(command=["true"], execution_s=60),),
-    "Jobs.explain": (JobSpec(command=["true"], execution_s=60),),
+    "Jobs.plan": (JobSpec(command=["true"], execution_s=60),),
     "Jobs.list": (),
     "Nodes.list": (),
     "Images.list": (),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.gateway.coallocation.together import coallocation, part, two_sites
 
 from leasehold.gateway import snapshot as watching
-from leasehold.gateway.explaining import explain_request
 from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.planning import plan_request
 from leasehold.gateway.snapshot import StateSnapshot, undone, watch
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.coallocation import Part
@@ -70,7 +70,7 @@ def test_of_a_coallocation_request_only_what_can_change_is_visited() -> None:
 def test_leases_that_are_explained_stay_the_ones_that_they_are() -> None:
     there = holding(20)
     leases, before = dict(there.leases), pickle.dumps(there)
-    explain_request(there, request(99, "b"), 1_000)
+    plan_request(there, request(99, "b"), 1_000)
     assert there.leases == leases
     assert {type(lease) for lease in leases.values()} == {Lease}
     assert pickle.dumps(there) == before

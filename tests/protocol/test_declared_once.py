@@ -19,11 +19,11 @@ from leasehold.model.errors import InvalidField
 from leasehold.protocol import (
     agreements,
     coallocations,
-    explanations,
     jobs,
     leases,
     nodes,
     peers,
+    plans,
     problems,
     sites,
     tokens,
@@ -37,7 +37,7 @@ from leasehold.protocol.usage import By
 from leasehold.sharing.records import AgreementSide
 
 MODULES = (
-    *(agreements, coallocations, explanations, jobs, leases, nodes, peers, problems, sites),
+    *(agreements, coallocations, plans, jobs, leases, nodes, peers, problems, sites),
     *(tokens, usage),
 )
 

@@ -18,7 +18,7 @@ from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.model.errors import InvalidField
 
 if TYPE_CHECKING:
-    from leasehold.client import CoAllocation, CoAllocationComponent, CoAllocationExplanation, ComponentSpec, Lease
+    from leasehold.client import CoAllocation, CoAllocationComponent, CoAllocationPlan, ComponentSpec, Lease
 
 app = typer.Typer(help="Request machines at several sites that run together or not at all.", no_args_is_help=True)
 
@@ -122,7 +122,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     )
     with gateway() as client:
         if dry_run:
-            _answer_explained(client.coallocations.explain(spec), json=json)
+            _answer_plan(client.coallocations.plan(spec), json=json)
             return
         coallocation = client.coallocations.submit(spec, idempotency_key=idempotency_key)
     if json:
@@ -280,29 +280,29 @@ def _where(lease: "Lease") -> str:
     return f"{lease.state} at {lease.site}" if lease.site else f"{lease.state} ({lease.reason})"
 
 
-def _answer_explained(explanation: "CoAllocationExplanation", *, json: bool) -> None:
+def _answer_plan(plan: "CoAllocationPlan", *, json: bool) -> None:
     """Answer with what would become of a co-allocation; exits with 1 where it would be refused."""
     if json:
-        answer_json({"explanation": explanation})
+        answer_json({"plan": plan})
     else:
-        answer("\n".join(_explained(explanation)))
-    if explanation.state == REFUSED:
+        answer("\n".join(_planned(plan)))
+    if plan.state == REFUSED:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _explained(explanation: "CoAllocationExplanation") -> Iterator[str]:
+def _planned(plan: "CoAllocationPlan") -> Iterator[str]:
     from leasehold.cli.live.leases import could_run, scores
 
-    yield _outlook(explanation)
-    for number, component in enumerate(explanation.components, 1):
+    yield _outlook(plan)
+    for number, component in enumerate(plan.components, 1):
         yield from could_run(f"component {number} could run at", component.extended, component.blocked)
-    yield from scores(explanation.domains)
+    yield from scores(plan.domains)
 
 
-def _outlook(explanation: "CoAllocationExplanation") -> str:
-    if explanation.state == REFUSED:
-        return f"would be refused: each component {explanation.explanation} ({explanation.reason})"
-    if not all(explanation.sites):
-        return f"would wait at the gateway: each component {explanation.explanation} ({explanation.reason})"
-    start = "" if explanation.starts_at is None else f", from {show_moment(explanation.starts_at)}"
-    return f"would run at {', '.join(explanation.sites)}{start}"
+def _outlook(plan: "CoAllocationPlan") -> str:
+    if plan.state == REFUSED:
+        return f"would be refused: each component {plan.explanation} ({plan.reason})"
+    if not all(plan.sites):
+        return f"would wait at the gateway: each component {plan.explanation} ({plan.reason})"
+    start = "" if plan.starts_at is None else f", from {show_moment(plan.starts_at)}"
+    return f"would run at {', '.join(plan.sites)}{start}"

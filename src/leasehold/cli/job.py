@@ -60,18 +60,19 @@ def submit(
 
 @app.command()
 @taking(JobOptions)
-def explain(options: JobOptions, json: Json = False) -> None:
+def plan(options: JobOptions, json: Json = False) -> None:
     """Predict what would happen to a job, with the answers of the nodes, equal ones grouped.
 
     Nothing is submitted; --json names up to five nodes of each group.
 
-    Exits with 1 if it would run nowhere now.
+    Exits with 0 if it would start now, with 1 if it would wait or an image is built first, with 3 if it would be
+    refused.
     """
     from leasehold.cli.live.jobs import answer_prospect, read_description, spec_of
 
     spec = spec_of(read_description(options))
     with gateway() as client:
-        prospect = client.jobs.explain(spec)
+        prospect = client.jobs.plan(spec)
     answer_prospect(prospect, json=json)
 
 

@@ -126,7 +126,7 @@ MaxRestarts = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """The options that describe a lease, None or "" where they say nothing."""
+    """The options of `submit` and `plan`, None or "" where they say nothing."""
 
     duration: Duration
     lease_type: TypeOf = ""
@@ -141,8 +141,22 @@ class LeaseOptions:
     claims: Claims = None
     no_wait: NoWait = False
     max_restarts: MaxRestarts = None
+    name: Name = ""
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
+    ] = ""
+    idempotency_key: IdempotencyKey = ""
+    wait: Annotated[bool, switch("--wait", does="Wait until it has ended; exit with 1 if it failed.")] = False
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="Command to run, after --; without one only the machines are started.",
+            show_default=False,
+        ),
+    ] = None
 
-    def spec(self, at: "datetime", **others: object) -> "LeaseSpec":
+    def spec(self, at: "datetime") -> "LeaseSpec":
         """Give what a gateway is asked with; raises InvalidField."""
         from leasehold.cli.live.leases import read_claims, read_memory_mib
         from leasehold.client import LeaseSpec
@@ -159,40 +173,21 @@ class LeaseOptions:
                 "ready": times.read_moment("--ready", self.ready, at) if self.ready else None,
                 "claims": read_claims(self.claims or ()),
                 "wait": False if self.no_wait else None,
-            },
-            **others,
+            }
         )
 
 
 @app.command()
 @taking(LeaseOptions)
-def submit(  # noqa: PLR0917 - one argument for each option
-    options: LeaseOptions,
-    name: Name = "",
-    project: Annotated[
-        str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
-    ] = "",
-    idempotency_key: IdempotencyKey = "",
-    wait: Annotated[bool, switch("--wait", does="Wait until it has ended; exit with 1 if it failed.")] = False,
-    json: Json = False,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="COMMAND",
-            help="Command to run, after --; without one only the machines are started.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+def submit(options: LeaseOptions, json: Json = False) -> None:
     """Submit a lease and print its ID. Exits with 1 if it is refused."""
     from leasehold.cli.live.leases import is_a_no, show_json, show_number, waited_for
 
-    spec = options.spec(times.now(), name=name, project=project, command=command)
     with gateway() as client:
-        lease = client.leases.submit(spec, idempotency_key=idempotency_key)
+        lease = client.leases.submit(options.spec(times.now()), idempotency_key=options.idempotency_key)
         if not json:
             show_number(lease)
-        if wait:
+        if options.wait:
             lease = waited_for(client, lease)
         if json:
             show_json(lease)
@@ -202,19 +197,20 @@ def submit(  # noqa: PLR0917 - one argument for each option
 
 @app.command()
 @taking(LeaseOptions)
-def explain(options: LeaseOptions, json: Json = False) -> None:
+def plan(options: LeaseOptions, json: Json = False) -> None:
     """Predict what would happen to a lease submitted now, without submitting it.
 
-    Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
-    refused.
+    Where and when it would start and end, at whose cost, how often such leases are preempted there, what
+    agreements leave, and which other requests would be better off. Exits with 0 if it would start as asked, with 1 if
+    it would wait or has other consequences, with 3 if it would be refused. --wait and --idempotency-key change nothing.
     """
-    from leasehold.cli.live.leases import answer_explained
+    from leasehold.cli.live.leases import answer_plan
 
     at = times.now()
     spec = options.spec(at)
     with gateway() as client:
-        explanation = client.leases.explain(spec)
-    answer_explained(explanation, spec.duration_s, at, json=json)
+        planned = client.leases.plan(spec)
+    answer_plan(planned, spec.duration_s, at, json=json)
 
 
 @app.command("list", epilog=f"States: {LEASE_STATES.legend()}.")

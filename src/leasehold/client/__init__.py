@@ -45,15 +45,6 @@ from leasehold.protocol.coallocations import (
     ComponentSpec,
     InputFile,
 )
-from leasehold.protocol.explanations import (
-    BlockedSite,
-    CoAllocationExplanation,
-    ComponentEnvironment,
-    DomainOffer,
-    Elsewhere,
-    LeaseExplanation,
-    RuleReading,
-)
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -85,6 +76,20 @@ from leasehold.protocol.peers import (
     Peer,
     PeerCapacity,
     PeerSpec,
+)
+from leasehold.protocol.plans import (
+    BlockedSite,
+    CoAllocationPlan,
+    ComponentEnvironment,
+    DomainOffer,
+    Elsewhere,
+    LeasePlan,
+    PlannedAlternative,
+    PlannedDelay,
+    PlannedOutcome,
+    PlannedVictim,
+    PreemptionHistory,
+    RuleReading,
 )
 from leasehold.protocol.problems import (
     Problem,
@@ -136,7 +141,7 @@ __all__ = [
     "Client",
     "CoAllocation",
     "CoAllocationComponent",
-    "CoAllocationExplanation",
+    "CoAllocationPlan",
     "CoAllocationSpec",
     "ComponentEnvironment",
     "ComponentSpec",
@@ -158,8 +163,8 @@ __all__ = [
     "JobSpec",
     "JournalEntry",
     "Lease",
-    "LeaseExplanation",
     "LeaseFilter",
+    "LeasePlan",
     "LeaseSpec",
     "LinkStatus",
     "Lost",
@@ -178,6 +183,11 @@ __all__ = [
     "PeerCapacity",
     "PeerSpec",
     "Penalty",
+    "PlannedAlternative",
+    "PlannedDelay",
+    "PlannedOutcome",
+    "PlannedVictim",
+    "PreemptionHistory",
     "Problem",
     "ProblemError",
     "QueueLengths",

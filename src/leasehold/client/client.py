@@ -26,11 +26,11 @@ from leasehold.protocol.agreements import (
 )
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
-from leasehold.protocol.explanations import CoAllocationExplanation, LeaseExplanation
 from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.protocol.peers import Peer, PeerList, PeerSpec
+from leasehold.protocol.plans import CoAllocationPlan, LeasePlan
 from leasehold.protocol.sites import DrainSpec, Site, SiteList
 from leasehold.protocol.tokens import Caller, NewToken, Token, TokenList, TokenSpec
 from leasehold.protocol.usage import Statement, StatementQuery, Usage, UsageFilter
@@ -50,9 +50,9 @@ class Leases(Noun[W]):
         return _submitted("/v1/leases", Lease, spec, idempotency_key)
 
     @Asking
-    def explain(self, spec: LeaseSpec) -> Call[LeaseExplanation]:
+    def plan(self, spec: LeaseSpec) -> Call[LeasePlan]:
         """Say what would become of one that is asked for now, without asking for it."""
-        return Call("POST", "/v1/leases/explain", reads(LeaseExplanation), body=spec.to_json())
+        return Call("POST", "/v1/leases/plan", reads(LeasePlan), body=spec.to_json())
 
     @Asking
     def get(self, lease_id: int) -> Call[Lease]:
@@ -107,9 +107,9 @@ class CoAllocations(Noun[W]):
         return _submitted("/v1/coallocations", CoAllocation, spec, idempotency_key)
 
     @Asking
-    def explain(self, spec: CoAllocationSpec) -> Call[CoAllocationExplanation]:
+    def plan(self, spec: CoAllocationSpec) -> Call[CoAllocationPlan]:
         """Say what would become of one, without asking for it."""
-        return Call("POST", "/v1/coallocations/explain", reads(CoAllocationExplanation), body=spec.to_json())
+        return Call("POST", "/v1/coallocations/plan", reads(CoAllocationPlan), body=spec.to_json())
 
     @Asking
     def get(self, coallocation_id: int) -> Call[CoAllocation]:
@@ -136,9 +136,9 @@ class Jobs(Noun[W]):
         return _submitted("/v1/jobs", Job, spec, idempotency_key)
 
     @Asking
-    def explain(self, spec: JobSpec) -> Call[JobProspect]:
+    def plan(self, spec: JobSpec) -> Call[JobProspect]:
         """Say what would become of a job, without asking for it."""
-        return Call("POST", "/v1/jobs/explain", reads(JobProspect), body=spec.to_json())
+        return Call("POST", "/v1/jobs/plan", reads(JobProspect), body=spec.to_json())
 
     @Asking
     def get(self, job_id: int) -> Call[Job]:

@@ -30,7 +30,7 @@ from types import (
     NoneType,
     TracebackType,
 )
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from leasehold.model.agreement import Agreement, Breach
 from leasehold.model.coallocation import CoAllocationRequest, Component, Part
@@ -68,6 +68,41 @@ def undone(root: object, leases: Iterable[Lease]) -> Iterator[None]:
         before.restore()
 
 
+class Branch:
+    """A state on which several things are tried, one after the other: a context manager, after which all is undone."""
+
+    def __init__(self, root: object, leases: Collection[Lease]) -> None:
+        """Begin with everything that can be reached from ``root``, and these leases."""
+        self._root = root
+        self._leases = leases
+        self._snapshot: StateSnapshot | None = None
+
+    def __enter__(self) -> Self:
+        """Look at everything."""
+        self._snapshot = StateSnapshot(self._root, self._leases)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Undo what was done."""
+        if self._snapshot is not None:
+            self._snapshot.restore()
+
+    def undo(self) -> None:
+        """Undo what was done so far, and go on from there."""
+        assert self._snapshot is not None, "used outside its block"
+        if self._snapshot.has_copies:
+            self._snapshot.restore()
+            self._snapshot = None  # where looking again fails, there is nothing to undo
+            self._snapshot = StateSnapshot(self._root, self._leases)
+        else:
+            self._snapshot.roll_back()
+
+    def before(self, lease: Lease, name: str) -> Any:  # noqa: ANN401 - whatever the attribute is
+        """Return what an attribute of a lease was when the branch began, or was last undone."""
+        assert self._snapshot is not None, "used outside its block"
+        return self._snapshot.before(lease, name)
+
+
 class StateSnapshot:
     """How everything is that can be reached from ``root``, and the leases that are open."""
 
@@ -80,6 +115,7 @@ class StateSnapshot:
         self._kinds: dict[type, Callable[[Any], None] | None] = {}
         self._to_watch: list[Any] = []
         self._watches: list[FieldWatch] = []
+        self.has_copies = False
         try:
             self._look_at_all()
             self._watches += watch(list(leases))
@@ -101,6 +137,21 @@ class StateSnapshot:
                 visit = self._how(type(found))
                 if visit is not None:
                     visit(found)
+
+    def roll_back(self) -> None:
+        """Let everything be as it was, to be changed again; not where something was tried on copies (`has_copies`)."""
+        for watched in self._watches:
+            watched.roll_back()
+        for undo in self._undo:
+            undo()
+
+    def before(self, found: object, name: str) -> Any:  # noqa: ANN401 - whatever the attribute is
+        """Return what an attribute of a watched object was; what it is, where it has not changed."""
+        for watched in self._watches:
+            value = watched.before(found, name)
+            if value is not _MISSING:
+                return value
+        return getattr(found, name)
 
     def restore(self) -> None:
         """Let everything be as it was."""
@@ -219,6 +270,7 @@ class StateSnapshot:
             if self._how(type(value)) is not None:
                 self._left.append(value)
         except TypeError:
+            self.has_copies = True
             return deepcopy(value)
         return value
 
@@ -276,6 +328,12 @@ _set = object.__setattr__
 class FieldWatch(Protocol):
     """Objects that are watched from when it is made, to its end."""
 
+    def roll_back(self) -> None:
+        """Let each have the values that it had, and watch on."""
+
+    def before(self, one: object, name: str) -> object:
+        """Return the value that an attribute had; `_MISSING` for one that is not known to have changed."""
+
     def end(self) -> None:
         """Watch no longer, and let each have the values that it had."""
 
@@ -306,11 +364,18 @@ class _Noted:
         self._noting = _noting(kind, self._before)
         _become(self._noting, found)
 
+    def roll_back(self) -> None:
+        for (_, name), (one, value) in self._before.items():
+            _set(one, name, value)
+        self._before.clear()
+
+    def before(self, one: object, name: str) -> object:
+        return self._before.get((id(one), name), (None, _MISSING))[1]
+
     def end(self) -> None:
         del self._noting.__setattr__
         _become(self._kind, self._found)
-        for (_, name), (one, value) in self._before.items():
-            _set(one, name, value)
+        self.roll_back()
 
 
 def _become(kind: type, found: Sequence[Any]) -> None:
@@ -347,8 +412,17 @@ class _Kept:
     def _now(self) -> list[tuple[Any, ...]]:
         return list(map(attrgetter(*self._names), self._found))
 
-    def end(self) -> None:
+    def roll_back(self) -> None:
         for one, before, now in zip(self._found, self._before, self._now(), strict=True):
             if now != before:
                 for name, value in zip(self._names, before, strict=True):
                     setattr(one, name, value)
+
+    def before(self, one: object, name: str) -> object:
+        for place, found in enumerate(self._found):
+            if found is one:
+                return self._before[place][self._names.index(name)]
+        return _MISSING
+
+    def end(self) -> None:
+        self.roll_back()

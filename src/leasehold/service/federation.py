@@ -14,8 +14,8 @@ from typing import Self, TypeVar, cast
 
 import structlog
 
-from leasehold.gateway.explaining import CoAllocationExplanation, Explanation
 from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.planning import CoAllocationPlan, Plan
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.service.agreements import Agreements
 from leasehold.service.clock import FAR_OFF_S
@@ -352,15 +352,13 @@ class Federation:
         """Take a request in; True with it if it is new, False if it came before under the same key."""
         return cast("tuple[LeaseRow, bool]", await self.do(request))
 
-    async def explain(self, request: Submit) -> Explanation:
+    async def plan(self, request: Submit) -> Plan:
         """Say what would become of a request; raises what `submit` raises."""
-        return await self._engine_thread.ask(lambda engine: engine.explain(request), whose=request.consumer)
+        return await self._engine_thread.ask(lambda engine: engine.plan(request), whose=request.consumer)
 
-    async def explain_coallocation(self, request: SubmitCoAllocation) -> CoAllocationExplanation:
+    async def plan_coallocation(self, request: SubmitCoAllocation) -> CoAllocationPlan:
         """Say what would become of a co-allocation; raises what it is answered with."""
-        return await self._engine_thread.ask(
-            lambda engine: engine.explain_coallocation(request), whose=request.consumer
-        )
+        return await self._engine_thread.ask(lambda engine: engine.plan_coallocation(request), whose=request.consumer)
 
     async def cancel(self, lease_id: int) -> LeaseRow:
         """Take a lease back; one that is over stays as it is. Raises NoSuchLease."""

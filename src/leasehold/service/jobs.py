@@ -223,7 +223,7 @@ class Jobs:
 
         return await asyncio.to_thread(read)
 
-    async def explain(self, command: SubmitJob) -> Prospect:
+    async def plan(self, command: SubmitJob) -> Prospect:
         """Say what would become of a job that came now; nothing is changed. Raises InvalidField."""
         now_ms = self._clock()
         return await self._engine.ask(lambda engine: prospect(engine, command, now_ms), whose=command.consumer)

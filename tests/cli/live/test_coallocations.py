@@ -1,6 +1,7 @@
-"""``leasehold coallocation`` and ``leasehold lease explain``, as they look."""
+"""``leasehold coallocation`` and ``leasehold lease plan``, as they look."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -30,13 +31,36 @@ BLOCKED = {
 DOMAIN = {
     "domain": "das3", "sites": ["delft"], "free_vms": 9, "used_share": 0.125, "penalty": 0, "score": 9
 }  # fmt: skip
-EXPLAINED: dict[str, Any] = {
-    "state": "running", "site": "delft", "starts_at": "2026-11-21T11:00:00.000Z",
-    "ends_at": "2026-11-21T11:01:00.000Z", "walltime_s": 60, "reason": "room-made",
-    "explanation": "started at once in room that guests gave up", "preempted_leases": 2, "preempted_vms": 6,
-    "elsewhere": None, "sites": ["delft"], "blocked": [BLOCKED], "domains": [DOMAIN], "readings": [],
+OUTCOME: dict[str, Any] = {
+    "verdict": "with-consequences", "consequences": ["preempts"], "state": "running", "site": "delft",
+    "starts_at": "2026-11-21T11:00:00.000Z", "ends_at": "2026-11-21T11:01:00.000Z", "walltime_s": 60,
+    "reason": "room-made", "explanation": "started at once in room that guests gave up", "preempted_leases": 2,
+    "preempted_vms": 6, "delayed_leases": 1,
 }  # fmt: skip
-NOT_STARTED = {"starts_at": None, "ends_at": None, "preempted_leases": 0, "preempted_vms": 0}
+AS_ASKED: dict[str, Any] = OUTCOME | {
+    "verdict": "as-asked", "consequences": [], "preempted_leases": 0, "preempted_vms": 0, "delayed_leases": 0,
+}  # fmt: skip
+SAME: dict[str, Any] = {"type": None, "vms": None, "duration_s": None, "ready": None, "domain": ""}
+PLANNED: dict[str, Any] = OUTCOME | {
+    "victims": [
+        {"lease": 5, "type": "suspendable", "vms": 1, "site": "delft", "then": "suspending",
+         "resumes_at": "2026-11-21T11:01:00.000Z"},
+    ],
+    "delays": [{"lease": 8, "vms": 2, "site": "delft", "from_at": MOMENT, "to_at": None}],
+    "penalised": ["atlas-at-delft"], "elsewhere": None,
+    "risk": [{"site": "delft", "type": "suspendable", "ended": 80, "preempted": 12}],
+    "sites": ["delft"], "blocked": [BLOCKED], "domains": [DOMAIN],
+    "readings": [
+        {"site": "delft", "agreement": "atlas-at-delft", "provider": "delft", "consumer": "atlas",
+         "resource": "cpus", "window_s": 1200, "used_share": 0.125, "limit_share": 0.3, "left_share": 0.175},
+    ],
+    "alternatives": [
+        SAME | {"change": "vms", "vms": 1, "outcome": AS_ASKED},
+        SAME | {"change": "type", "type": "migratable", "outcome": AS_ASKED | {"state": "waiting"}},
+    ],
+    "untried": 3,
+}  # fmt: skip
+NOT_STARTED = {"starts_at": None, "ends_at": None, "preempted_leases": 0, "preempted_vms": 0, "delayed_leases": 0}
 TOGETHER = {
     "state": "reserved", "sites": ["delft", "lyon"], "starts_at": "2026-11-21T11:00:00.000Z",
     "reason": "coallocated", "explanation": "", "domains": [], "readings": [],
@@ -117,7 +141,7 @@ class TestSubmitting:
     def test_what_would_become_of_it(self, cli: Cli, gateway: Gateway) -> None:
         waits = {"state": "held", "sites": ["", ""], "reason": "waiting-for-components", "explanation": WAITS}
         told = [TOGETHER, TOGETHER | waits, TOGETHER | waits | {"state": "refused"}]
-        gateway.answer("POST", "/v1/coallocations/explain", *(Reply(body=one) for one in told))
+        gateway.answer("POST", "/v1/coallocations/plan", *(Reply(body=one) for one in told))
         arguments = ("coallocation", "submit", "-c", "1", "-c", "1", "--duration", "60", "--dry-run")
         said = cli(*arguments)
         assert said.code == 0
@@ -133,7 +157,7 @@ class TestSubmitting:
         assert (said.code, said.out.splitlines()[0]) == (
             0, f"would wait at the gateway: each component {WAITS} (waiting-for-components)"
         )  # fmt: skip
-        gateway.answer("POST", "/v1/coallocations/explain", Reply(body=TOGETHER | waits | {"state": "refused"}))
+        gateway.answer("POST", "/v1/coallocations/plan", Reply(body=TOGETHER | waits | {"state": "refused"}))
         assert cli(*arguments).code == 1
 
 
@@ -170,43 +194,66 @@ class TestLookingAtThem:
         assert said == f"co-allocation 7 {expected}\n"
 
 
-class TestExplaining:
-    ARGUMENTS = ("lease", "explain", "--type", "suspendable", "--vms", "2", "--duration", "60")
+class TestPlanning:
+    ARGUMENTS = ("lease", "plan", "--type", "suspendable", "--vms", "2", "--duration", "60")
 
     def first(self, cli: Cli, gateway: Gateway, **told: Any) -> tuple[int, list[str]]:
-        gateway.answer("POST", "/v1/leases/explain", Reply(body=EXPLAINED | told))
+        gateway.answer("POST", "/v1/leases/plan", Reply(body=PLANNED | told))
         said = cli(*self.ARGUMENTS)
         return said.code, said.out.splitlines()
 
     def test_where_and_when_it_would_start_and_who_would_give_way(self, cli: Cli, gateway: Gateway) -> None:
         code, lines = self.first(cli, gateway)
-        assert code == 0
+        assert code == 1
         assert lines[0] == "would start now at delft (room-made)"
         assert lines[1].startswith("  it would end 2026-11-21 11:01:00 (")
-        assert lines[2:] == [
-            "  2 leases with 6 VMs would be preempted for it",
+        assert lines[2] == "  2 leases with 6 VMs would be preempted for it"
+        assert lines[3].startswith(
+            "    lease 5 (suspendable, 1 VM at delft): suspending, continues 2026-11-21 11:01:00 ("
+        )
+        assert lines[4] == "  1 waiting lease would start later"
+        assert lines[5].startswith("    lease 8 at delft: at an unknown time instead of 2026-11-21 ")
+        assert lines[6:12] == [
+            "  its consumer would be punished for breaking the agreement atlas-at-delft",
+            "  preempted at delft lately: 12 of 80 suspendable leases (15 %)",
             "  open to it: delft",
             "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-exhausted)",
             "  das3: score 9, 9 VMs free, 12.5% used, penalty 0",
+            "  agreement atlas-at-delft at delft: 12.5% of 30.0% of cpus used in 20:00, 17.5% left",
         ]
+        assert lines[12:14] == ["  better, each tried:", "    with --vms 1: would start now at delft"]
+        assert lines[14].startswith("    with --type migratable: would wait at delft until 2026-11-21 11:00:00 (")
+        assert lines[15] == "  3 other alternatives not tried, since too many leases are open"
         assert asked(gateway) == {"type": "suspendable", "vms": 2, "duration_s": 60, "local": False}
-        assert json.loads(cli(*self.ARGUMENTS, "--json").out)["explanation"] == EXPLAINED
+        assert json.loads(cli(*self.ARGUMENTS, "--json").out)["plan"] == PLANNED
+
+    def test_as_asked_is_a_yes(self, cli: Cli, gateway: Gateway) -> None:
+        told = AS_ASKED | {"victims": [], "delays": [], "penalised": [], "alternatives": [], "untried": 0}
+        code, lines = self.first(cli, gateway, **told)
+        assert (code, lines[0]) == (0, "would start now at delft (room-made)")
 
     def test_it_takes_what_can_be_asked_for(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/leases/explain", Reply(body=EXPLAINED))
+        gateway.answer("POST", "/v1/leases/plan", Reply(body=PLANNED))
         cli(*self.ARGUMENTS, "--memory", "4096", "--ready", "2026-11-21T11:00+00:00", "--deadline",
             "2026-11-21T12:00+00:00", "--local", "--site", "delft", "--group", "g", "--domain", "d",
-            "--claim", "licence:x=2")  # fmt: skip
+            "--claim", "licence:x=2", "--name", "n", "--project", "p", "--idempotency-key", "k", "--wait",
+            "--", "run", "it")  # fmt: skip
         assert asked(gateway) == {
             "type": "suspendable", "vms": 2, "duration_s": 60, "memory_mib": 4096, "local": True,
-            "site": "delft", "group": "g", "domain": "d", "claims": {"licence:x": 2},
-            "ready": "2026-11-21T11:00:00.000Z", "deadline": "2026-11-21T12:00:00.000Z",
+            "site": "delft", "group": "g", "domain": "d", "claims": {"licence:x": 2}, "name": "n", "project": "p",
+            "ready": "2026-11-21T11:00:00.000Z", "deadline": "2026-11-21T12:00:00.000Z", "command": ["run", "it"],
         }  # fmt: skip
+
+    def test_it_has_the_options_of_submit(self, cli: Cli) -> None:
+        def options(verb: str) -> set[str]:
+            return set(re.findall(r"--[a-z-]+", cli("lease", verb, "--help").out.partition("Options")[2]))
+
+        assert options("plan") == options("submit") > {"--duration", "--no-wait"}
 
     def test_one_that_would_wait_is_no_refusal(self, cli: Cli, gateway: Gateway) -> None:
         words = {"reason": "room-in-use", "explanation": "waits until enough VMs are free"}
         code, lines = self.first(cli, gateway, state="waiting", **words)
-        assert code == 0
+        assert code == 1
         assert lines[0].startswith("would wait at delft until 2026-11-21 11:00:00 (")
         assert lines[0].endswith("): it waits until enough VMs are free (room-in-use)")
 
@@ -224,13 +271,14 @@ class TestExplaining:
         code, lines = self.first(cli, gateway, **told)
         last_heard = "12 VMs were free at its last report"
         assert (code, lines[0]) == (
-            0, f"would be offered to {whom}, which decides for itself; {last_heard}"
+            1, f"would be offered to {whom}, which decides for itself; {last_heard}"
         )  # fmt: skip
 
     def test_what_would_be_refused_is_a_no_with_advice(self, cli: Cli, gateway: Gateway) -> None:
         words = {"reason": "no-room-at-ready-time", "explanation": "must start at its ready time"}
-        code, lines = self.first(cli, gateway, state="refused", site="", **words, **NOT_STARTED)
-        assert code == 1
+        told = {"verdict": "refused", "state": "refused", "site": "", **words, **NOT_STARTED}
+        code, lines = self.first(cli, gateway, **told)
+        assert code == 3
         assert lines[:2] == [
             "would be refused: it must start at its ready time (no-room-at-ready-time)",
             "  A later --ready may do; a suspendable or cancelable lease may wait.",

@@ -66,16 +66,17 @@ def test_show_says_both_durations_where_they_differ(walltime_s: float | None, ex
     assert expected in "\n".join([*account(told, told.submitted_at), ""])
 
 
-def test_explain_says_both_too(cli: Cli, gateway: Gateway) -> None:
+def test_a_plan_says_both_too(cli: Cli, gateway: Gateway) -> None:
     told = {
+        "verdict": "as-asked",
         "state": "starting",
         "site": "das3",
         "walltime_s": 20,
         "reason": "room-free",
         "explanation": "got free room at once",
     }
-    gateway.answer("POST", "/v1/leases/explain", Reply(body=told))
-    said = cli("lease", "explain", "--type", "suspendable", "--duration", "60").out
+    gateway.answer("POST", "/v1/leases/plan", Reply(body=told))
+    said = cli("lease", "plan", "--type", "suspendable", "--duration", "60").out
     assert "  it would last 1:00 at the reference speed, 0:20 at das3\n" in said
 
 

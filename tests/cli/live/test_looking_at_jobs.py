@@ -1,4 +1,4 @@
-"""``leasehold job list, show, wait, result, explain`` and ``leasehold node``, as they look."""
+"""``leasehold job list, show, wait, result, plan`` and ``leasehold node``, as they look."""
 
 import json
 import re
@@ -258,16 +258,16 @@ TOLD: dict[str, Any] = {
 }  # fmt: skip
 
 
-class TestExplaining:
-    ARGUMENTS = ("job", "explain", "--execution", "60", "--", "run")
+class TestPlanning:
+    ARGUMENTS = ("job", "plan", "--execution", "60", "--", "run")
 
     def test_where_it_could_run_and_what_nodes_say_those_that_say_the_same_together(
         self, cli: Cli, gateway: Gateway
     ) -> None:
-        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD))
+        gateway.answer("POST", "/v1/jobs/plan", Reply(body=TOLD))
         said = cli(*self.ARGUMENTS)
         lines = said.out.splitlines()
-        assert said.code == 0
+        assert said.code == 1
         assert lines[:3] == [
             "it would be building: it waits until an image with its software is built (image-is-built)",
             "  in machines on lyon/n1, once an image with python3-numpy 1.26 is built",
@@ -292,7 +292,7 @@ class TestExplaining:
             ],
         ]
         assert asked(gateway) == USUAL
-        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == TOLD
+        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["plan"] == TOLD
 
     @pytest.mark.parametrize(
         ("place", "line"),
@@ -303,12 +303,15 @@ class TestExplaining:
     )
     def test_each_kind_of_place(self, cli: Cli, gateway: Gateway, place: dict[str, Any], line: str) -> None:
         told = TOLD | {"places": [PLACE | place]}
-        gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
+        gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
         assert cli(*self.ARGUMENTS).out.splitlines()[1] == line
 
-    def test_one_that_would_run_nowhere_now_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD | {"places": [], "state": "refused"}))
-        assert cli(*self.ARGUMENTS).code == 1
+    @pytest.mark.parametrize(("state", "code"), [("running", 0), ("waiting", 1), ("building", 1), ("refused", 3)])
+    def test_whether_it_would_start_now_wait_or_be_refused(
+        self, cli: Cli, gateway: Gateway, state: str, code: int
+    ) -> None:
+        gateway.answer("POST", "/v1/jobs/plan", Reply(body=TOLD | {"places": [], "state": state}))
+        assert cli(*self.ARGUMENTS).code == code
 
 
 NODE = {

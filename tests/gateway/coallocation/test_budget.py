@@ -11,8 +11,8 @@ from tests.gateway.coallocation.together import coallocation, part, two_sites
 from tests.searching import examples
 
 from leasehold.gateway.coallocation.co_allocator import REST_MS
-from leasehold.gateway.explaining import explain_coallocation
 from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.planning import plan_coallocation
 from leasehold.model.coallocation import CoAllocationRequest, CoAllocationState
 from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, Effect, WakeAt
 from leasehold.model.event import CoAllocationSubmitted, LeaseEnded, Submitted
@@ -64,7 +64,7 @@ def test_no_request_takes_more_than_the_budget_and_the_next_instant_takes_no_mor
     assert unbounded.spent[-1] > 1_200, "the case is too easy to show anything"
     there = crowded(1_000)
     there.handle([CoAllocationSubmitted(wide(number, claim)) for number in range(1, 41)], 1_000)
-    explain_coallocation(there, wide(41, claim), 1_000)
+    plan_coallocation(there, wide(41, claim), 1_000)
     for at_ms in range(1_001, 5_000, 250):
         there.handle([], at_ms)
     assert max(there.spent) <= 1_000 + OVERSHOOT

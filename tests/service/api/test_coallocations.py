@@ -135,7 +135,7 @@ def test_who_may_see_one_component_of_another_sees_the_whole_and_may_not_end_it(
 def test_what_would_become_of_a_lease_that_is_not_asked_for(house: House) -> None:
     token = house.token()
     asked = {"type": "suspendable", "vms": 40, "duration_s": 60}
-    told = house.ask("POST", "/v1/leases/explain", token, json=asked).json()
+    told = house.ask("POST", "/v1/leases/plan", token, json=asked).json()
     assert (told["sites"], told["blocked"]) == (["das3"], [])
     assert (told["state"], told["site"], told["reason"]) == ("starting", "das3", "room-free")
     assert told["starts_at"] is not None
@@ -145,25 +145,53 @@ def test_what_would_become_of_a_lease_that_is_not_asked_for(house: House) -> Non
     assert house.ask("GET", "/v1/leases", token).json()["leases"] == []
 
 
-def test_a_local_request_and_its_price_are_explained_too(house: House) -> None:
+def test_a_local_request_and_its_price_are_planned_too(house: House) -> None:
     token = house.token(sites=("lyon",))
     guest = {"type": "suspendable", "vms": 32, "duration_s": 600, "domain": "lyon"}
     house.ask("POST", "/v1/leases", token, json=guest)
     asked = {"local": True, "vms": 32, "duration_s": 60}
-    told = house.ask("POST", "/v1/leases/explain", token, json=asked).json()
+    told = house.ask("POST", "/v1/leases/plan", token, json=asked).json()
     assert (told["state"], told["reason"]) == ("starting", "room-made")
     assert (told["preempted_leases"], told["preempted_vms"]) == (1, 32)
 
 
+def test_who_would_give_way_is_named_to_those_who_may_see_them(house: House) -> None:
+    guest = house.submit(house.token(consumer="climate"), type="suspendable", vms=32, duration_s=600, domain="lyon")
+    asked = {"local": True, "site": "lyon", "vms": 32, "duration_s": 60}
+    stranger = house.token(sites=("lyon",))
+    told = house.ask("POST", "/v1/leases/plan", stranger, json=asked).json()
+    assert (told["verdict"], told["consequences"]) == ("with-consequences", ["preempts"])
+    assert (told["preempted_leases"], told["victims"]) == (1, [])
+    operator = house.token(Role.SITE_OPERATOR, sites=("lyon",))
+    told = house.ask("POST", "/v1/leases/plan", operator, json=asked).json()
+    assert [(one["lease"], one["then"]) for one in told["victims"]] == [(guest["id"], "suspending")]
+
+
+def test_how_often_guests_were_preempted_at_its_site_comes_from_those_that_ended_there(house: House) -> None:
+    climate, owner = house.token(consumer="climate"), house.token(sites=("lyon",))
+    preempted = house.submit(climate, type="suspendable", vms=32, duration_s=600, domain="lyon")
+    house.running(preempted["id"], climate)
+    local = house.submit(owner, type=None, local=True, vms=32, duration_s=600)
+    for lease, token in ((preempted, climate), (local, owner)):
+        house.ask("DELETE", f"/v1/leases/{lease['id']}", token)
+    spared = house.submit(climate, type="suspendable", vms=1, duration_s=600, domain="lyon")
+    house.running(spared["id"], climate)
+    house.ask("DELETE", f"/v1/leases/{spared['id']}", climate)
+    asked = {"type": "suspendable", "vms": 1, "duration_s": 60, "domain": "lyon"}
+    told = house.ask("POST", "/v1/leases/plan", owner, json=asked).json()
+    assert (told["verdict"], told["site"]) == ("as-asked", "lyon")
+    assert told["risk"] == [{"site": "lyon", "type": "suspendable", "ended": 2, "preempted": 1}]
+
+
 def test_what_would_become_of_a_coallocation(house: House) -> None:
-    told = house.ask("POST", "/v1/coallocations/explain", house.token(), json=body(64, 32)).json()
+    told = house.ask("POST", "/v1/coallocations/plan", house.token(), json=body(64, 32)).json()
     assert told["sites"] == ["das3", "lyon"]
     assert [one["virtual"] for one in told["components"]] == [["das3", "lyon"], ["das3", "lyon"]]
     assert house.ask("GET", "/v1/coallocations", house.token()).json()["coallocations"] == []
 
 
 @pytest.mark.parametrize("asked", [{}, {"vms": 1, "duration_s": 1, "type": "suspendable", "site": "das3"}])
-def test_what_cannot_be_asked_for_cannot_be_explained(house: House, asked: dict[str, Any]) -> None:
+def test_what_cannot_be_asked_for_cannot_be_planned(house: House, asked: dict[str, Any]) -> None:
     token = house.token(sites=("das3",))
-    for path in ("/v1/leases", "/v1/leases/explain"):
+    for path in ("/v1/leases", "/v1/leases/plan"):
         assert house.ask("POST", path, token, json=asked).status_code == 422

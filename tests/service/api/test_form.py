@@ -165,7 +165,7 @@ def test_a_form_is_the_same_job_as_its_json(house: House) -> None:
     assert first.status_code == 201, first.text
     again = house.ask("POST", "/v1/jobs", token, json=SAME, headers=key)
     assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
-    assert house.ask("POST", "/v1/jobs/explain", token, data=FILLED).status_code == 200
+    assert house.ask("POST", "/v1/jobs/plan", token, data=FILLED).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_form_is_the_same_job_as_its_json(house: House) -> None:
 def test_what_is_wrong_in_a_form_is_reported_with_its_field(
     house: House, field: str, typed: str | list[str], expected: str
 ) -> None:
-    answer = house.ask("POST", "/v1/jobs/explain", house.token(), data=FILLED | {field: typed})
+    answer = house.ask("POST", "/v1/jobs/plan", house.token(), data=FILLED | {field: typed})
     problem = answer.json()
     assert (answer.status_code, problem["field"]) == (422, field), problem
     assert expected in problem["expected"], problem

@@ -153,7 +153,7 @@ def test_the_same_key_gets_the_same_job(house: House) -> None:
 
 def test_what_would_become_of_a_job_and_what_each_node_says(still_house: House) -> None:
     token = still_house.token()
-    told = still_house.ask("POST", "/v1/jobs/explain", token, json=asked(software=["gcc >= 12"])).json()
+    told = still_house.ask("POST", "/v1/jobs/plan", token, json=asked(software=["gcc >= 12"])).json()
     assert (told["state"], told["reason"]) == ("running", "runs-on-nodes")
     (place,) = told["places"]
     assert (place["site"], place["virtual"], place["image"], place["builds"]) == ("das3", False, "", [])
@@ -170,7 +170,7 @@ def test_what_would_become_of_a_job_and_what_each_node_says(still_house: House) 
 
 def test_what_a_machine_would_take(still_house: House) -> None:
     said = asked(software=["python3-numpy >= 1.24"])
-    told = still_house.ask("POST", "/v1/jobs/explain", still_house.token(), json=said).json()
+    told = still_house.ask("POST", "/v1/jobs/plan", still_house.token(), json=said).json()
     assert (told["state"], told["reason"]) == ("building", "image-is-built")
     (place,) = told["places"]
     assert (place["nodes"], place["virtual"]) == (["lyon/n1"], True)
@@ -178,7 +178,7 @@ def test_what_a_machine_would_take(still_house: House) -> None:
 
 
 def test_what_would_be_refused(still_house: House) -> None:
-    told = still_house.ask("POST", "/v1/jobs/explain", still_house.token(), json=asked(memory_mib=10**6)).json()
+    told = still_house.ask("POST", "/v1/jobs/plan", still_house.token(), json=asked(memory_mib=10**6)).json()
     assert (told["state"], told["places"]) == ("refused", [])
     assert sum(one["count"] for one in told["groups"]) == 3
 

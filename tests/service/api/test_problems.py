@@ -158,9 +158,9 @@ _COALLOCATION = {"components": [{"vms": 1}] * 5, "duration_s": 60}
         ("/v1/leases", _LEASE, 1),
         ("/v1/jobs", _JOB, 1),
         ("/v1/coallocations", _COALLOCATION, 5),
-        ("/v1/leases/explain", _LEASE, 10),
-        ("/v1/jobs/explain", _JOB, 10),
-        ("/v1/coallocations/explain", _COALLOCATION, 14),
+        ("/v1/leases/plan", _LEASE, 10),
+        ("/v1/jobs/plan", _JOB, 10),
+        ("/v1/coallocations/plan", _COALLOCATION, 14),
     ],
 )
 def test_what_takes_more_work_counts_as_more_requests(
@@ -179,7 +179,7 @@ def test_each_component_of_a_coallocation_is_one_of_what_a_consumer_submits(tmp_
     settings = ApiSettings(version="0", rate=RateLimit(0), submissions=RateLimit(5 / 3600, 5))
     with house_in(tmp_path, settings=settings) as house:
         token = house.token()
-        assert house.ask("POST", "/v1/coallocations/explain", token, json=_COALLOCATION).status_code == 200
+        assert house.ask("POST", "/v1/coallocations/plan", token, json=_COALLOCATION).status_code == 200
         assert house.ask("POST", "/v1/coallocations", token, json=_COALLOCATION).status_code == 201
         told(house.ask("POST", "/v1/leases", token, json=_LEASE), Kind.TOO_MANY_REQUESTS)
 
@@ -265,6 +265,6 @@ def test_a_consumer_submits_so_much_an_hour_and_others_are_not_touched(tmp_path:
         refused = house.ask("POST", "/v1/leases", token, json=lease)
         assert "more was submitted than one consumer may in an hour" in told(refused, Kind.TOO_MANY_REQUESTS)["detail"]
         assert int(refused.headers["Retry-After"]) > 600
-        assert house.ask("POST", "/v1/leases/explain", token, json=lease).status_code == 200
+        assert house.ask("POST", "/v1/leases/plan", token, json=lease).status_code == 200
         assert house.ask("GET", "/v1/leases", token).status_code == 200
         assert house.ask("POST", "/v1/leases", house.token(consumer="other"), json=lease).status_code == 201

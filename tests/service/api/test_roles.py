@@ -49,10 +49,10 @@ GET    /v1/leases/{own}/console                              401     200      20
 GET    /v1/leases/{in astro}/console                         401     404      200       404    200   403
 GET    /v1/leases/{at das3}/console                          401     404      404       200    200   403
 GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
-POST   /v1/leases/explain                                    401     200      200       403    200   403
-POST   /v1/leases/explain (local at das3)                    401     200      200       200    200   403
+POST   /v1/leases/plan                                    401     200      200       403    200   403
+POST   /v1/leases/plan (local at das3)                    401     200      200       200    200   403
 POST   /v1/coallocations                                      401     201      201       403    201   403
-POST   /v1/coallocations/explain                              401     200      200       403    200   403
+POST   /v1/coallocations/plan                              401     200      200       403    200   403
 GET    /v1/coallocations                                      401     200      200       200    200   403
 GET    /v1/coallocations/{own coallocation}                          401     200      200       404    200   403
 GET    /v1/coallocations/{coallocation at das3}                      401     404      404       200    200   403
@@ -61,7 +61,7 @@ DELETE /v1/coallocations/{coallocation at das3}                      401     404
 POST   /v1/jobs                                              401     201      201       403    201   403
 POST   /v1/jobs (for astro)                                  401     201      201       403    201   403
 POST   /v1/jobs (for lattice)                                401     403      403       403    201   403
-POST   /v1/jobs/explain                                      401     200      200       403    200   403
+POST   /v1/jobs/plan                                      401     200      200       403    200   403
 GET    /v1/jobs                                              401     200      200       200    200   403
 GET    /v1/jobs/{own job}                                    401     200      200       404    200   403
 GET    /v1/jobs/{job in astro}                               401     404      200       404    200   403
@@ -191,12 +191,12 @@ BODIES: dict[str, Any] = {
     "POST /v1/jobs": {"command": ["sleep", "3600"], "execution_s": 60},
     "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
     "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
-    "POST /v1/jobs/explain": {"command": ["true"], "execution_s": 60},
+    "POST /v1/jobs/plan": {"command": ["true"], "execution_s": 60},
     "POST /form/jobs/words": {"command": ["true"]},
     "POST /form/jobs/xml": {"command": ["true"], "execution_s": 60},
-    "POST /v1/leases/explain": asked(),
-    "POST /v1/leases/explain (local at das3)": asked(type=None, local=True, site="das3", group=""),
-    "POST /v1/coallocations/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
+    "POST /v1/leases/plan": asked(),
+    "POST /v1/leases/plan (local at das3)": asked(type=None, local=True, site="das3", group=""),
+    "POST /v1/coallocations/plan": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
     "POST /v1/sites/jena/messages": MESSAGES,
     "POST /v1/sites/kiel/messages": MESSAGES,
     "PUT /v1/peers/ulm": {"max_vms": 4},

@@ -52,7 +52,7 @@ def still_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 def test_what_makes_no_sense_is_said_with_its_field(
     still_house: House, said: dict[str, Any], field: str, expected: str
 ) -> None:
-    for path in ("/v1/jobs", "/v1/jobs/explain"):
+    for path in ("/v1/jobs", "/v1/jobs/plan"):
         answer = still_house.ask("POST", path, still_house.token(), json=asked(**said))
         told = answer.json()
         assert (answer.status_code, told["field"]) == (422, field), told
@@ -86,7 +86,7 @@ def test_a_job_may_come_as_xml_and_is_the_same(house: House) -> None:
     said = asked(name="survey", cores=2, deadline="2126-11-21T18:00:00Z")
     again = house.ask("POST", "/v1/jobs", token, json=said, headers=key)
     assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
-    assert house.ask("POST", "/v1/jobs/explain", token, content=JSDL, headers=XML).status_code == 200
+    assert house.ask("POST", "/v1/jobs/plan", token, content=JSDL, headers=XML).status_code == 200
 
 
 @pytest.mark.parametrize(

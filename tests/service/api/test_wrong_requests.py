@@ -184,7 +184,7 @@ def test_a_body_that_is_no_object_is_said_to_be_none(house: House, token: str, b
         (f"/v1/leases/{'9' * 6000}/journal", "lease_id", "9" * 200 + "…"),
         (f"/v1/jobs/{'9' * 6000}", "job_id", "9" * 200 + "…"),
         ("/v1/jobs/x/result", "job_id", "x"),
-        ("/v1/coallocations/explain1", "coallocation_id", "explain1"),
+        ("/v1/coallocations/plan1", "coallocation_id", "plan1"),
         ("/v1/leases?limit=0", "limit", "0"),
         ("/v1/leases?limit=1001", "limit", "1001"),
         ("/v1/leases?state=asleep", "state[0]", "asleep"),
@@ -212,7 +212,7 @@ def test_a_path_or_query_that_makes_no_sense_is_never_the_servers_fault(
 
 @pytest.mark.parametrize("kind", ["leases", "jobs", "coallocations"])
 def test_what_can_only_be_asked_by_post_is_not_taken_for_a_number(house: House, token: str, kind: str) -> None:
-    answer = house.ask("GET", f"/v1/{kind}/explain", token)
+    answer = house.ask("GET", f"/v1/{kind}/plan", token)
     assert (answer.status_code, answer.json()["detail"]) == (405, "method: got GET, expected POST")
 
 

@@ -14,7 +14,7 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
-from leasehold.cli.live.leases import read_memory_mib
+from leasehold.cli.live.leases import WOULD_BE_REFUSED, read_memory_mib
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
 from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
@@ -56,7 +56,7 @@ from leasehold.configuration.job_description.description import (
 )
 from leasehold.configuration.job_description.documents import SUFFIXES, load_description, size_of
 from leasehold.configuration.times import read_duration_ms
-from leasehold.jobs.job import Backup
+from leasehold.jobs.job import Backup, JobState
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
@@ -321,14 +321,16 @@ _WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
 
 
 def answer_prospect(prospect: JobProspect, *, json: bool) -> None:
-    """Answer with what would become of a job; exits with 1 where it would run nowhere now."""
+    """Answer with what would become of a job; exits with what that means."""
     if json:
-        answer_json({"prospect": prospect})
+        answer_json({"plan": prospect})
     else:
         answer("\n".join(_summary(prospect)))
         heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
         print_table(heads, [_nodes(group) for group in prospect.groups], (0,))
-    if not prospect.places:
+    if prospect.state is JobState.REFUSED:
+        raise typer.Exit(WOULD_BE_REFUSED)
+    if prospect.state not in {JobState.STARTING, JobState.RUNNING}:
         raise typer.Exit(ANSWER_IS_NO)
 
 

@@ -38,10 +38,13 @@ from leasehold.client import (
     DomainOffer,
     JournalEntry,
     Lease,
-    LeaseExplanation,
     LeaseFilter,
+    LeasePlan,
     Lost,
+    PlannedAlternative,
+    PlannedOutcome,
     ProblemError,
+    RuleReading,
     Site,
 )
 from leasehold.configuration.job_description.description import read_mib
@@ -361,48 +364,120 @@ def _say(lease: Lease) -> None:
 # What would become of a request that was not made
 
 
-def answer_explained(explanation: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
-    """Answer with what would become of a lease of this duration; exits with 1 where it would be refused."""
+WOULD_BE_REFUSED = 3
+"""What `plan` exits with then; a defect, which has the same number, leaves standard output empty."""
+
+_PLAN_CODES = {"as-asked": DONE, "with-consequences": ANSWER_IS_NO, "refused": WOULD_BE_REFUSED}
+
+
+def answer_plan(plan: LeasePlan, duration_s: float, at: datetime, *, json: bool) -> None:
+    """Answer with what would become of a lease of this duration; exits with what that means."""
     if json:
-        answer_json({"explanation": explanation})
+        answer_json({"plan": plan})
     else:
-        answer("\n".join(_explained(explanation, duration_s, at)))
-    if explanation.state is LeaseState.REFUSED:
-        raise typer.Exit(ANSWER_IS_NO)
+        answer("\n".join(_planned_lines(plan, duration_s, at)))
+    raise typer.Exit(_PLAN_CODES[plan.verdict])
 
 
-def _explained(explanation: LeaseExplanation, duration_s: float, at: datetime) -> Iterator[str]:
-    yield _verdict(explanation, at)
-    if explanation.state is LeaseState.REFUSED and explanation.reason in ADVICE:
-        yield f"  {ADVICE[explanation.reason]}"
-    if duration := by_the_clock(duration_s, explanation.walltime_s, explanation.site):
+def _planned_lines(plan: LeasePlan, duration_s: float, at: datetime) -> Iterator[str]:
+    yield _verdict(plan, at)
+    if plan.state is LeaseState.REFUSED and plan.reason in ADVICE:
+        yield f"  {ADVICE[plan.reason]}"
+    if duration := by_the_clock(duration_s, plan.walltime_s, plan.site):
         yield f"  it would last {duration}"
-    if explanation.ends_at is not None:
-        end = f"{show_moment(explanation.ends_at)} ({show_distance(explanation.ends_at, at)})"
-        yield f"  it would end {end}, unless it is preempted or extended"
-    if explanation.preempted_leases:
-        some = "1 lease" if explanation.preempted_leases == 1 else f"{explanation.preempted_leases} leases"
-        yield f"  {some} with {explanation.preempted_vms} VMs would be preempted for it"
-    yield from could_run("open to it", explanation.sites, explanation.blocked)
-    yield from scores(explanation.domains)
+    if plan.ends_at is not None:
+        yield f"  it would end {_when(plan.ends_at, at)}, unless it is preempted or extended"
+    yield from _costs(plan, at)
+    for one in plan.risk:
+        share = f"{100 * one.preempted / one.ended:.0f} %"
+        yield f"  preempted at {one.site} lately: {one.preempted} of {one.ended} {one.type} leases ({share})"
+    yield from could_run("open to it", plan.sites, plan.blocked)
+    yield from scores(plan.domains)
+    for rule in plan.readings:
+        yield f"  {_reading(rule)}"
+    yield from instead(plan.alternatives, plan.untried, at)
 
 
-def _verdict(explanation: LeaseExplanation, at: datetime) -> str:
-    why = f"{explanation.explanation} ({explanation.reason})"
-    there = explanation.elsewhere
+def _when(moment: datetime, at: datetime) -> str:
+    return f"{show_moment(moment)} ({show_distance(moment, at)})"
+
+
+def count_of(many: int, noun: str) -> str:
+    """Say how many there are of something: ``1 lease``, ``2 leases``."""
+    return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
+
+
+def _costs(plan: LeasePlan, at: datetime) -> Iterator[str]:
+    """Tell at whose cost a lease would start: those that may be seen each, the others by their number."""
+    if plan.preempted_leases:
+        yield f"  {count_of(plan.preempted_leases, 'lease')} with {plan.preempted_vms} VMs would be preempted for it"
+        for victim in plan.victims:
+            goes_on = "" if victim.resumes_at is None else f", continues {_when(victim.resumes_at, at)}"
+            size = count_of(victim.vms, "VM")
+            yield f"    lease {victim.lease} ({victim.type}, {size} at {victim.site}): {victim.then}{goes_on}"
+    if plan.delayed_leases:
+        yield f"  {count_of(plan.delayed_leases, 'waiting lease')} would start later"
+        for late in plan.delays:
+            to = "at an unknown time" if late.to_at is None else _when(late.to_at, at)
+            yield f"    lease {late.lease} at {late.site}: {to} instead of {_when(late.from_at, at)}"
+    for agreement in plan.penalised:
+        yield f"  its consumer would be punished for breaking the agreement {agreement}"
+
+
+def _reading(rule: RuleReading) -> str:
+    used, limit, left = (f"{100 * share:.1f}%" for share in (rule.used_share, rule.limit_share, rule.left_share))
+    window = show_duration(rule.window_s)
+    return (
+        f"agreement {rule.agreement} at {rule.site}: {used} of {limit} of {rule.resource} used in {window}, {left} left"
+    )
+
+
+def instead(alternatives: Sequence[PlannedAlternative], untried: int, at: datetime) -> Iterator[str]:
+    """Tell which other requests would be better off."""
+    if alternatives:
+        yield "  better, each tried:"
+    for one in alternatives:
+        yield f"    {_difference(one, at)}: {_outcome(one.outcome, at)}"
+    if untried:
+        yield f"  {count_of(untried, 'other alternative')} not tried, since too many leases are open"
+
+
+def _difference(one: PlannedAlternative, at: datetime) -> str:
+    if one.change == "ready" and one.ready is not None:
+        return f"with --ready {show_moment(one.ready)} ({show_distance(one.ready, at)})"
+    if one.change == "duration" and one.duration_s is not None:
+        return f"with --duration {show_duration(one.duration_s)}"
+    if one.change == "vms":
+        return f"with --vms {one.vms}"
+    return f"with --domain {one.domain}" if one.change == "site" else f"with --type {one.type}"
+
+
+def _outcome(outcome: PlannedOutcome, at: datetime) -> str:
+    cost = f", with {outcome.preempted_vms} VMs preempted" if outcome.preempted_vms else ""
+    if outcome.state is LeaseState.HELD:
+        return f"would wait at the gateway ({outcome.reason}){cost}"
+    if outcome.state is LeaseState.WAITING:
+        start = "" if outcome.starts_at is None else f" until {_when(outcome.starts_at, at)}"
+        return f"would wait at {outcome.site}{start}{cost}"
+    return f"would start now at {outcome.site}{cost}"
+
+
+def _verdict(plan: LeasePlan, at: datetime) -> str:
+    why = f"{plan.explanation} ({plan.reason})"
+    there = plan.elsewhere
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
         owner = f"the peer {there.name}" if there.peer else there.name
         return f"would be offered to {owner}, which decides for itself; {free} free at its last report"
-    if explanation.state is LeaseState.REFUSED:
+    if plan.verdict == "refused":
         return f"would be refused: it {why}"
-    if explanation.state is LeaseState.HELD:
+    if plan.state is LeaseState.HELD:
         return f"would wait at the gateway: it {why}"
-    if explanation.state is LeaseState.WAITING:
-        start = explanation.starts_at
-        until = "" if start is None else f" until {show_moment(start)} ({show_distance(start, at)})"
-        return f"would wait at {explanation.site}{until}: it {why}"
-    return f"would start now at {explanation.site} ({explanation.reason})"
+    if plan.state is LeaseState.WAITING:
+        start = plan.starts_at
+        until = "" if start is None else f" until {_when(start, at)}"
+        return f"would wait at {plan.site}{until}: it {why}"
+    return f"would start now at {plan.site} ({plan.reason})"
 
 
 def could_run(head: str, sites: Sequence[str], blocked: Iterable[BlockedSite]) -> Iterator[str]:

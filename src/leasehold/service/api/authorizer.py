@@ -30,7 +30,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 SUBMISSIONS = ("/v1/leases", "/v1/coallocations", "/v1/jobs")
 """Submissions are stored for long, so they have a quota besides that of requests."""
 
-EXPLAINING = 10
+PLANNING = 10
 """Cost of a request that is planned and then discarded; most cost 1."""
 
 _NOT_JSON = 415
@@ -196,7 +196,7 @@ class _InPath(Convertor[str]):
     did not exist, and fails for more digits than Python reads.
     """
 
-    regex = "(?!explain(?:/|$))[^/]+"
+    regex = "(?!plan(?:/|$))[^/]+"
 
     def convert(self, value: str) -> str:
         """Leave it as it is."""

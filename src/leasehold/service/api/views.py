@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from leasehold.gateway import explaining as core
-from leasehold.gateway.explaining import Brokered, ComponentView, Explanation
+from leasehold.gateway import planning as core
+from leasehold.gateway.planning import Alternative, Brokered, ComponentView, Plan, Prospect
 from leasehold.jobs.job import JobReason
 from leasehold.jobs.job import sentence as job_sentence
 from leasehold.matching.verdict import Why
@@ -15,17 +15,23 @@ from leasehold.matching.verdict import sentence as matching_sentence
 from leasehold.model.agreement import MILLION, Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
-from leasehold.protocol.explanations import (
+from leasehold.protocol.fields import moment_at, planned, show_duration, show_moment
+from leasehold.protocol.leases import Change, JournalEntry, Lease
+from leasehold.protocol.plans import (
     BlockedSite,
-    CoAllocationExplanation,
+    CoAllocationPlan,
     ComponentEnvironment,
     DomainOffer,
     Elsewhere,
-    LeaseExplanation,
+    LeasePlan,
+    PlannedAlternative,
+    PlannedDelay,
+    PlannedOutcome,
+    PlannedVictim,
+    PreemptionHistory,
     RuleReading,
 )
-from leasehold.protocol.fields import moment_at, planned, show_duration, show_moment
-from leasehold.protocol.leases import Change, JournalEntry, Lease
+from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
 from leasehold.sharing.wording import in_words
@@ -140,28 +146,79 @@ def _explained(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any
     return {"explanation": explain(row.reason, breach), "detail": detail}
 
 
-def show_explanation(explanation: Explanation) -> LeaseExplanation:
-    """Show what would happen to a lease."""
-    there = explanation.elsewhere
-    return LeaseExplanation.of(
-        explanation,
-        starts_at=planned(explanation.start_ms),
-        ends_at=planned(explanation.end_ms),
-        walltime_s=None if explanation.wall_ms is None else show_duration(explanation.wall_ms),
-        explanation=explain(explanation.reason.value, explanation.breach),
-        preempted_leases=len(explanation.preempted),
-        preempted_vms=sum(explanation.preempted),
+def leases_in_plan(plan: Plan) -> set[int]:
+    """Return the leases of others that a plan names."""
+    prospect = plan.prospect
+    return {one.lease_id for one in prospect.victims} | {one.lease_id for one in prospect.delays}
+
+
+def show_plan(plan: Plan, history: Iterable[Preempted], may_see: Callable[[int], bool]) -> LeasePlan:
+    """Show what would happen to a lease to a caller who may see these leases; ``history`` is of its site."""
+    prospect, there = plan.prospect, plan.prospect.elsewhere
+    return LeasePlan(
+        **_outcome(prospect),
+        victims=tuple(
+            PlannedVictim.of(one, lease=one.lease_id, type=one.lease_type.label)
+            for one in prospect.victims
+            if may_see(one.lease_id)
+        ),
+        delays=tuple(PlannedDelay.of(one, lease=one.lease_id) for one in prospect.delays if may_see(one.lease_id)),
+        penalised=prospect.penalised,
         elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer),
-        sites=tuple(explanation.view.extended.sites),
-        blocked=_all_blocked(explanation.view),
-        domains=_domains(explanation.brokered.offers),
-        readings=_readings(explanation.brokered),
+        risk=tuple(PreemptionHistory.of(one, type=one.lease_type.label) for one in history),
+        sites=tuple(plan.view.extended.sites),
+        blocked=_all_blocked(plan.view),
+        domains=_domains(plan.brokered.offers),
+        readings=_readings(plan.brokered),
+        alternatives=tuple(map(show_alternative, plan.alternatives)),
+        untried=plan.untried,
     )
 
 
-def show_coallocation_explanation(explanation: core.CoAllocationExplanation) -> CoAllocationExplanation:
+_SAME: dict[str, Any] = {"type": None, "vms": None, "duration_s": None, "ready": None, "domain": ""}
+"""What an alternative shows of a request that is not different."""
+
+
+def show_alternative(alternative: Alternative) -> PlannedAlternative:
+    """Show a better request by what is different in it."""
+    request, outcome = alternative.prospect.request, PlannedOutcome(**_outcome(alternative.prospect))
+    differs: dict[str, Any] = {}
+    match alternative.change:
+        case core.Change.TYPE:
+            differs = {"type": request.lease_type.label}
+        case core.Change.VMS:
+            differs = {"vms": request.vms}
+        case core.Change.DURATION:
+            differs = {"duration_s": show_duration(request.duration_ms)}
+        case core.Change.READY:
+            differs = {"ready": moment_at(request.ready_ms)}
+        case core.Change.SITE:
+            differs = {"domain": request.domain}
+    return PlannedAlternative(**_SAME | differs, change=alternative.change.value, outcome=outcome)
+
+
+def _outcome(prospect: Prospect) -> dict[str, Any]:
+    consequences = tuple(one.value for one in prospect.consequences)
+    verdict = "refused" if prospect.is_refused else "with-consequences" if consequences else "as-asked"
+    return {
+        "verdict": verdict,
+        "consequences": consequences,
+        "state": prospect.state,
+        "site": prospect.site,
+        "starts_at": planned(prospect.start_ms),
+        "ends_at": planned(prospect.end_ms),
+        "walltime_s": None if prospect.wall_ms is None else show_duration(prospect.wall_ms),
+        "reason": prospect.reason.value,
+        "explanation": explain(prospect.reason.value, prospect.breach),
+        "preempted_leases": len(prospect.victims),
+        "preempted_vms": prospect.preempted_vms,
+        "delayed_leases": len(prospect.delays),
+    }
+
+
+def show_coallocation_plan(explanation: core.CoAllocationPlan) -> CoAllocationPlan:
     """Show what would become of a co-allocation."""
-    return CoAllocationExplanation(
+    return CoAllocationPlan(
         state=explanation.state.value,
         sites=tuple(explanation.sites),
         starts_at=planned(explanation.start_ms),
@@ -207,6 +264,7 @@ def _reading(site: str, reading: BrokerReading) -> RuleReading:
         site=site,
         used_share=reading.used_ppm / MILLION,
         limit_share=reading.limit_ppm / MILLION,
+        left_share=reading.left_ppm / MILLION,
     )
 
 

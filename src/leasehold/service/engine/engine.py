@@ -18,9 +18,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from leasehold.gateway.explaining import CoAllocationExplanation, Explanation, explain_coallocation, explain_request
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.planning import CoAllocationPlan, Plan, plan_coallocation, plan_request
 from leasehold.gateway.restart import take_up
 from leasehold.model.effect import Effect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
@@ -62,8 +62,8 @@ MAX_LATENESS_MS = 10_000
 _PROBE_BYTES = 65_536
 """As much as a large step writes; a store that was full must have room for it before it is trusted again."""
 
-MAX_EXPLAINED = 200_000
-"""Open leases up to which it is explained what would become of a request: all of them are looked at for that."""
+MAX_PLANNED = 200_000
+"""Open leases up to which a request is planned: all of them are looked at for that."""
 
 Answer = Any
 """What a command is answered with, an exception included."""
@@ -398,26 +398,26 @@ class Engine:
 
     # Questions
 
-    def explain(self, command: Submit) -> Explanation:
-        """Explain what would happen to a lease submitted now; raises what `Submit` is answered with."""
+    def plan(self, command: Submit) -> Plan:
+        """Say what would happen to a lease submitted now; raises what `Submit` is answered with."""
         with self._committed_state():
             request = self.leases.would_be(command, self.now_ms)
-            return explain_request(self.gateway, request, self.now_ms)
+            return plan_request(self.gateway, request, self.now_ms)
 
-    def explain_coallocation(self, command: SubmitCoAllocation) -> CoAllocationExplanation:
-        """Explain what would happen to a co-allocation; raises what `SubmitCoAllocation` is answered with."""
+    def plan_coallocation(self, command: SubmitCoAllocation) -> CoAllocationPlan:
+        """Say what would happen to a co-allocation submitted now; raises what `SubmitCoAllocation` is answered with."""
         with self._committed_state():
             request = self.coallocations.would_be(command, self.now_ms)
-            return explain_coallocation(self.gateway, request, self.now_ms)
+            return plan_coallocation(self.gateway, request, self.now_ms)
 
     @contextmanager
     def _committed_state(self) -> Iterator[None]:
         """Look at what was written, all of it and nothing else."""
         if self._is_stale:
             self._load()
-        if len(self.gateway.leases) > MAX_EXPLAINED:
+        if len(self.gateway.leases) > MAX_PLANNED:
             many = f"{len(self.gateway.leases)} leases are open"
-            raise Unavailable(f"{many}: requests are explained up to {MAX_EXPLAINED}")
+            raise Unavailable(f"{many}: requests are planned up to {MAX_PLANNED}")
         with collecting_no_garbage():
             yield
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -13,6 +15,7 @@ from sqlalchemy import (
     Table,
     TextClause,
     and_,
+    case,
     false,
     func,
     or_,
@@ -23,6 +26,7 @@ from sqlalchemy import (
 )
 
 from leasehold.jobs.job import MOST_IN_ARRAY
+from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.service.store.errors import translated
 from leasehold.service.store.filters import (
     HAS_JOB,
@@ -81,6 +85,19 @@ from leasehold.service.store.rows import (
 R = TypeVar("R")
 T = TypeVar("T")
 
+PREEMPTIONS_OF_LAST = 10_000
+"""How many leases, the latest of all, say how often leases are preempted at a site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """How many guests of one type ended at a site lately after they had run there, and how many of them gave way."""
+
+    site: str
+    lease_type: LeaseType
+    ended: int
+    preempted: int
+
 
 KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
 _HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
@@ -130,6 +147,17 @@ class Reading:
         holding = LIVE & (LEASES.c.held_since_ms >= 0)
         summed = select(site, func.sum(vms).label("vms")).where(holding).group_by(site)
         return {row.site: int(row.vms) for row in self._fetch(summed)}
+
+    def preempted_at(self, site: str) -> list[Preempted]:
+        """How often guests were preempted at a site, by type, the least valuable first."""
+        kind, first = LEASES.c.lease_type, self.highest_lease_id() - PREEMPTIONS_OF_LAST
+        was_preempted = func.sum(case((LEASES.c.preemptions > 0, 1), else_=0)).label("preempted")
+        of_guests = (LEASES.c.id > first, LEASES.c.site == site, LEASES.c.home.is_(None), LEASES.c.first_start_ms >= 0)
+        counted = select(kind, func.count().label("ended"), was_preempted).where(*of_guests, CLOSED).group_by(kind)
+        found = [
+            Preempted(site, LEASE_TYPES[row.lease_type], row.ended, int(row.preempted)) for row in self._fetch(counted)
+        ]
+        return sorted(found, key=attrgetter("lease_type"))
 
     # The journal
 

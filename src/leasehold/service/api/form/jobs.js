@@ -260,8 +260,8 @@ at("form").addEventListener("submit", (event) => {
   });
 });
 
-at("explain").addEventListener("click", () => once(at("explain"), async () => {
-  const prospect = await answer("POST", "/v1/jobs/explain", fields());
+at("plan").addEventListener("click", () => once(at("plan"), async () => {
+  const prospect = await answer("POST", "/v1/jobs/plan", fields());
   followed = 0;
   show(...prospectStory(prospect));
   at("news").textContent = `it would be ${prospect.state}: it ${prospect.explanation}`;

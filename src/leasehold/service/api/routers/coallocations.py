@@ -1,4 +1,4 @@
-"""Co-allocations: submit components that run together; list, explain and cancel them."""
+"""Co-allocations: submit components that run together; plan, list and cancel them."""
 
 from typing import Annotated, cast
 
@@ -17,14 +17,14 @@ from leasehold.protocol.coallocations import (
     ComponentSpec,
     InputFile,
 )
-from leasehold.protocol.explanations import CoAllocationExplanation
 from leasehold.protocol.fields import Number, moment_at, planned, read_duration, unix_ms
+from leasehold.protocol.plans import CoAllocationPlan
 from leasehold.protocol.problems import Kind
-from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs
+from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
-from leasehold.service.api.views import show_coallocation_explanation
+from leasehold.service.api.views import show_coallocation_plan
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import CancelCoAllocation, SubmitCoAllocation
@@ -69,16 +69,16 @@ async def submit_coallocation(
     return show_coallocation(row)
 
 
-@router.post("/explain", operation_id="explainCoAllocation", responses=refuses(Kind.TOO_MANY_OPEN))
-@needs(Permission.LEASE_SUBMIT, cost=EXPLAINING)
-async def explain_coallocation(call: Authorized, body: CoAllocationSpec) -> CoAllocationExplanation:
+@router.post("/plan", operation_id="planCoAllocation", responses=refuses(Kind.TOO_MANY_OPEN))
+@needs(Permission.LEASE_SUBMIT, cost=PLANNING)
+async def plan_coallocation(call: Authorized, body: CoAllocationSpec) -> CoAllocationPlan:
     """Say what would happen to a co-allocation submitted now; nothing changes.
 
     For each component: the sites that there are (`virtual`), and those that are open to it (`extended`).
     """
     call.charge(len(body.components) - 1)
     command = _submission(body, call.principal, "")
-    return show_coallocation_explanation(await call.federation.explain_coallocation(command))
+    return show_coallocation_plan(await call.federation.plan_coallocation(command))
 
 
 @router.get("", operation_id="listCoAllocations")

@@ -1,4 +1,4 @@
-"""Jobs: submit, list, explain and cancel them, and fetch the result of one."""
+"""Jobs: submit, plan, list, explain and cancel them, and fetch the result of one."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, cast
@@ -30,7 +30,7 @@ from leasehold.protocol.jobs import (
 )
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
-from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, needs
+from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs
 from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
@@ -48,7 +48,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JobRoute)
 
 LOCATION = headers({"Location": "Where the job can be seen."})
 
-# A number in a path is one by its form here: so it is known that nothing but POST is for /v1/jobs/explain.
+# A number in a path is one by its form here: so it is known that nothing but POST is for /v1/jobs/plan.
 
 
 @router.post(
@@ -77,11 +77,11 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
     return job
 
 
-@router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
-@needs(Permission.JOB_SUBMIT, cost=EXPLAINING)
-async def explain_job(call: Authorized, body: JobSpec) -> JobProspect:
+@router.post("/plan", operation_id="planJob", openapi_extra=DECLARED)
+@needs(Permission.JOB_SUBMIT, cost=PLANNING)
+async def plan_job(call: Authorized, body: JobSpec) -> JobProspect:
     """Say what would happen to a job submitted now, and how each node matches it. Nothing changes."""
-    return show_prospect(await call.federation.jobs.explain(_submission(body, call.principal, "")))
+    return show_prospect(await call.federation.jobs.plan(_submission(body, call.principal, "")))
 
 
 @router.get("", operation_id="listJobs")

@@ -7,18 +7,19 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
+from leasehold.gateway.planning import Plan
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES, LeaseType, check_request
 from leasehold.model.request import Request as LeaseRequest
 from leasehold.protocol.base import RequestModel
-from leasehold.protocol.explanations import LeaseExplanation
 from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
 from leasehold.protocol.leases import ExtensionSpec, JournalPage, JournalQuery, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.plans import LeasePlan
 from leasehold.protocol.problems import Kind
-from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs, seen_by
+from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
-from leasehold.service.api.views import leases_named, show_entry, show_explanation, show_lease
+from leasehold.service.api.views import leases_in_plan, leases_named, show_entry, show_lease, show_plan
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import Submit
@@ -66,14 +67,22 @@ async def submit_lease(
     return show_lease(row)
 
 
-@router.post("/explain", operation_id="explainLease", responses=refuses(Kind.TOO_MANY_OPEN))
-@needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, cost=EXPLAINING)
-async def explain_lease(call: Authorized, body: LeaseSpec) -> LeaseExplanation:
+@router.post("/plan", operation_id="planLease", responses=refuses(Kind.TOO_MANY_OPEN))
+@needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, cost=PLANNING)
+async def plan_lease(call: Authorized, body: LeaseSpec) -> LeasePlan:
     """Say what would happen to a lease submitted now: where and when it would run, at whose cost, or why not.
 
-    The same code decides as for a submitted lease, and the decision is then undone: nothing changes.
+    The same code decides as for a submitted lease, and the decision is then undone: nothing changes. Requests that
+    would be better off are tried in the same way.
     """
-    return show_explanation(await call.federation.explain(_submission(body, call.principal, "")))
+    plan = await call.federation.plan(_submission(body, call.principal, ""))
+    return await run_in_threadpool(_shown_plan, call, plan)
+
+
+def _shown_plan(call: Call, plan: Plan) -> LeasePlan:
+    site = plan.prospect.site
+    history = call.federation.store.preempted_at(site) if site else ()
+    return show_plan(plan, history, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)))
 
 
 @router.get("", operation_id="listLeases")

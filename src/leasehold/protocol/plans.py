@@ -1,10 +1,12 @@
-"""Dry runs: the outcome a lease or co-allocation request would have, without submitting it."""
+"""Plans: the outcome a lease or co-allocation request would have, without submitting it."""
+
+from typing import Literal
 
 from pydantic import Field
 
 from leasehold.model.lease import LeaseState
 from leasehold.protocol.base import ResponseModel
-from leasehold.protocol.fields import AnyNumberOf, Moment, OrEmpty, OrNone, OrZero, Seconds
+from leasehold.protocol.fields import AnyNumberOf, LeaseTypeName, Moment, OrEmpty, OrNone, OrZero, Seconds
 
 
 class BlockedSite(ResponseModel):
@@ -46,6 +48,7 @@ class RuleReading(ResponseModel):
     window_s: Seconds
     used_share: float
     limit_share: float
+    left_share: float = Field(description="What is left of the limit.")
 
 
 class Elsewhere(ResponseModel):
@@ -56,9 +59,34 @@ class Elsewhere(ResponseModel):
     free_vms: int = Field(description="VMs free there at its last report.")
 
 
-class LeaseExplanation(ResponseModel):
-    """The state a lease would have right after submission; nothing is submitted."""
+class PlannedVictim(ResponseModel):
+    """A lease that would be preempted, and its fate."""
 
+    lease: int
+    type: LeaseTypeName
+    vms: int
+    site: str
+    then: LeaseState = Field(description="Its state right after that.")
+    resumes_at: OrNone[Moment] = Field(description="When it would continue by its plan; null: unknown, or never.")
+
+
+class PlannedDelay(ResponseModel):
+    """A waiting lease whose planned start would be later."""
+
+    lease: int
+    vms: int
+    site: str
+    from_at: Moment = Field(description="Its planned start now.")
+    to_at: OrNone[Moment] = Field(description="Its planned start then; null: unknown.")
+
+
+class PlannedOutcome(ResponseModel):
+    """The state a lease would have right after submission."""
+
+    verdict: Literal["as-asked", "with-consequences", "refused"]
+    consequences: AnyNumberOf[str] = Field(
+        description="`waits`, `preempts` (running leases), `delays` (waiting ones), `decided-elsewhere`, `penalised`."
+    )
     state: LeaseState
     site: OrEmpty = Field(description="The site where it would start or wait; empty: none.")
     starts_at: OrNone[Moment] = Field(description="Now, or the planned start; null: not known yet.")
@@ -70,14 +98,49 @@ class LeaseExplanation(ResponseModel):
     explanation: str = Field(description="The reason as a sentence, with the figures of the agreement.")
     preempted_leases: OrZero = Field(description="How many leases would be preempted for it.")
     preempted_vms: OrZero = Field(description="The total number of their VMs.")
+    delayed_leases: OrZero = Field(description="How many waiting leases would start later by it.")
+
+
+class PreemptionHistory(ResponseModel):
+    """How often leases of one type were preempted at a site, of the latest that ran there and have ended."""
+
+    site: str
+    type: LeaseTypeName
+    ended: int = Field(description="How many ended, among the last 10,000 leases of the federation.")
+    preempted: int = Field(description="How many of those were preempted at least once.")
+
+
+class PlannedAlternative(ResponseModel):
+    """Another request, different in one thing, that would be better off. It was tried, and undone."""
+
+    change: Literal["type", "vms", "duration", "ready", "site"] = Field(description="What is different.")
+    type: OrNone[LeaseTypeName] = Field(description="The other type; null: the same.")
+    vms: OrNone[int] = Field(description="The other number of VMs; null: the same.")
+    duration_s: OrNone[Seconds] = Field(description="The other duration; null: the same.")
+    ready: OrNone[Moment] = Field(description="The other earliest start; null: the same.")
+    domain: OrEmpty = Field(description="The site that it would be bound to; empty: the same.")
+    outcome: PlannedOutcome
+
+
+class LeasePlan(PlannedOutcome):
+    """The outcome of a lease submitted now, and better alternatives; nothing is submitted."""
+
+    victims: AnyNumberOf[PlannedVictim] = Field(description="Those of the preempted leases that the caller may see.")
+    delays: AnyNumberOf[PlannedDelay] = Field(description="Those of the delayed leases that the caller may see.")
+    penalised: AnyNumberOf[str] = Field(description="Agreements for breaking which its consumer would be punished.")
     elsewhere: OrNone[Elsewhere] = Field(description="Where it would be forwarded; null: decided here.")
+    risk: AnyNumberOf[PreemptionHistory] = Field(description="At its site, by type.")
     sites: AnyNumberOf[str] = Field(description="Sites that can take it, lend, and allow it.")
     blocked: AnyNumberOf[BlockedSite] = Field(description="Sites blocked by agreements, with the reason.")
     domains: AnyNumberOf[DomainOffer] = Field(description="The virtual domains it may use, best first.")
-    readings: AnyNumberOf[RuleReading]
+    readings: AnyNumberOf[RuleReading] = Field(description="The agreements that apply to it, and what is left of each.")
+    alternatives: AnyNumberOf[PlannedAlternative] = Field(
+        description="Requests that would not be refused, start earlier, or preempt fewer VMs; each was tried."
+    )
+    untried: OrZero = Field(description="How many alternatives were not tried, since too many leases are open.")
 
 
-class CoAllocationExplanation(ResponseModel):
+class CoAllocationPlan(ResponseModel):
     """The state a co-allocation would have right after submission; nothing is submitted."""
 
     state: str
