@@ -37,6 +37,7 @@ REMEDIES: Mapping[Kind, str] = {
     Kind.METHOD_NOT_ALLOWED: "use a method that the header `Allow` lists",
     Kind.IDEMPOTENCY_CONFLICT: "use a new `Idempotency-Key` for a new request",
     Kind.LEASE_CLOSED: "submit a new request",
+    Kind.CANNOT_CHECKPOINT: "report a checkpoint while the lease runs, or until it is preempted",
     Kind.CANNOT_EXTEND: "try a shorter extension, or submit a new request",
     Kind.CANNOT_FORGET: "wait until the site has been silent for a minute; own sites cannot be forgotten",
     Kind.CANNOT_REMOVE_PEER: "wait until the leases between the two gateways have ended, or cancel them",

@@ -30,7 +30,7 @@ GUARDS = (
     Guard(least_run_ms=200_000, least_run_resumes=2, most_preemptions=2),
     Guard(surcharge=0.5, least_run_resumes=1),
 )
-NAMES = ("mov", "mlip", "youngest-first", "exact-cover", "moml", "pareto")
+NAMES = ("mov", "least-lost", "mlip", "youngest-first", "exact-cover", "moml", "pareto")
 
 
 @from_function
@@ -49,7 +49,15 @@ def guest(number: int, random: Random) -> Lease:
     lease.overhead_ms = random.choice((0, 0, 50_000, 400_000))
     lease.span_ms = random.randrange(1, 2_000_000)
     lease.preemptions = random.randrange(4)
+    lease.checkpointed_ms = random.choice((-1, -1, random.randrange(NOW_MS)))
     return lease
+
+
+def unsaved_ms(one: Lease, now_ms: int) -> int:
+    """The overlap of the time in which it has worked with the time since its last checkpoint."""
+    if one.state is not LeaseState.RUNNING:
+        return 0
+    return max(0, now_ms - max(one.held_since_ms + one.overhead_ms, one.checkpointed_ms))
 
 
 def listed(leases: dict[int, Lease], now_ms: int) -> list[Candidate]:
@@ -61,7 +69,7 @@ def listed(leases: dict[int, Lease], now_ms: int) -> list[Candidate]:
             one.vms,
             OVERHEADS.cost_vm_ms(one.request.lease_type, one.request.memory_mib, one.vms),
             ends_ms=one.end_ms,
-            lost_vm_ms=one.vms * one.ran_ms(now_ms) if one.request.lease_type is LeaseType.CANCELABLE else 0,
+            lost_vm_ms=one.vms * unsaved_ms(one, now_ms) if one.request.lease_type is LeaseType.CANCELABLE else 0,
             ran_ms=one.ran_ms(now_ms),
             preemptions=one.preemptions,
             came_back_in_ms=one.overhead_ms,

@@ -1,6 +1,7 @@
 """Victims on up to ten leases, against looking at every subset there is."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from random import Random
 from statistics import median
@@ -15,6 +16,7 @@ from leasehold.leasing.victims import minimal_sets
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.guard import RepreemptionSurcharge, Surcharge, by_value
+from leasehold.leasing.victims.least_lost import LeastLost
 from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within, least_weight, two_lightest
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
@@ -29,7 +31,7 @@ Subset: TypeAlias = tuple[Candidate, ...]
 Problem: TypeAlias = tuple[list[Candidate], int]
 
 MANY = settings(max_examples=examples(600))
-BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), ExactCover(), YOUNGEST_FIRST]
+BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), ExactCover(), LeastLost(), YOUNGEST_FIRST]
 OTHERS = [pareto(), pareto("excess,leases"), RepreemptionSurcharge(Moml(most_listed=0), Surcharge(0.5, 1))]
 POLICIES = [*BASIC, *OTHERS, *(by_value(policy) for policy in BASIC)]
 FIRST, SECOND, THIRD = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
@@ -95,6 +97,22 @@ def test_mov_and_mlip_choose_the_best_set_and_name_the_second(
     assert callable(rank)
     ranked = sorted(candidate_sets(*problem), key=rank)
     choice = policy.choose(*problem)
+    assert choice.victims == ranked[0]
+    assert choice.runner_up == (ranked[1] if len(ranked) > 1 else None)
+    assert (choice.exact, choice.bound_vm_ms, choice.considered) == (True, None, len(ranked))
+
+
+@MANY
+@given(problems(), st.data())
+def test_least_lost_chooses_the_set_with_least_work_to_do_again(problem: Problem, data: st.DataObject) -> None:
+    leases, needed = problem
+    leases = [replace(one, lost_vm_ms=data.draw(st.sampled_from([0, 0, 1, 2, 5, 9])) * one.vms) for one in leases]
+
+    def rank(subset: Subset) -> tuple[int, int, int, list[int]]:
+        return sum(one.lost_vm_ms for one in subset), *by_overhead(subset)
+
+    ranked = sorted(candidate_sets(leases, needed), key=rank)
+    choice = LeastLost().choose(leases, needed)
     assert choice.victims == ranked[0]
     assert choice.runner_up == (ranked[1] if len(ranked) > 1 else None)
     assert (choice.exact, choice.bound_vm_ms, choice.considered) == (True, None, len(ranked))

@@ -130,7 +130,13 @@ def scenarios(draw: st.DrawFn) -> tuple[Plain, dict[str, list[LogLine]]]:
     managed = draw(managed_clusters())
     clusters = [*draw(own_clusters()), *managed]
     users = st.fixed_dictionaries(
-        {}, optional={"patience_s": st.integers(1, 90), "cancel_share": st.just(0.3), "extend_share": st.just(0.5)}
+        {},
+        optional={
+            "patience_s": st.integers(1, 90),
+            "cancel_share": st.just(0.3),
+            "extend_share": st.just(0.5),
+            "checkpoint_every_s": st.integers(1, 50),
+        },
     )
     own: Plain = {"name": "own", "site": "a", "overrun": "kill", "users": draw(users)}
     guests: Plain = {"name": "guests", "external": True, "overrun": "kill", "users": draw(users)}

@@ -271,6 +271,33 @@ class TestUsers:
         assert 5 < states.count("cancelled") < 20
         assert leases(run).filter(pl.col("state") == "cancelled")["first_start_ms"].null_count() > 0
 
+    @pytest.mark.parametrize(("every_s", "victim"), [(None, "late"), (60, "early"), (45, "early"), (60_000, "late")])
+    def test_who_lost_least_since_the_last_checkpoint_gives_way(
+        self, world: World, every_s: int | None, victim: str
+    ) -> None:
+        """At 100 s one guest has worked for 100 s and may have saved that of its first 60; the other for 50."""
+        scenario = world.values([(100, 10, 2, 10)], [])
+        for name, submit_s in (("early", 0), ("late", 50)):
+            path = world.folder / f"{name}-{every_s}.swf"
+            path.write_text(swf([(submit_s, 200, 2, 200)]))
+            scenario["stream"].append({"name": name, "log": str(path), "external": True, "types": {"cancelable": 1}})
+        if every_s is not None:
+            scenario["stream"][1]["users"] = {"checkpoint_every_s": every_s}
+        scenario["cluster"][0]["victims"] = "least-lost"
+        run = world.run(**scenario)
+        states = dict(zip(column(run, "source"), column(run, "state"), strict=True))
+        assert states == {"own": "completed", "early": "completed", "late": "completed"} | {victim: "terminated"}
+        counted = {None: 0, 60: 1, 45: 2, 60_000: 0}[every_s]
+        assert run.manifest.get("events", {}).get("checkpoint", 0) == counted
+
+    def test_checkpoints_of_guests_that_wait_for_ever_do_not_keep_a_run_going(self, world: World) -> None:
+        """It was suspended, and a node that never comes back has its room."""
+        failure = {"at_s": 30, "kind": "node-failure", "site": "a", "nodes": 4, "lasts_s": 10_000_000}
+        scenario = world.values([], [(0, 100, 4, 100)])
+        scenario["stream"][0]["users"] = {"checkpoint_every_s": 7}
+        run = world.run(**scenario, timeline=[failure])
+        assert run.manifest["events"]["checkpoint"] == 4
+
     def test_a_share_is_cancelled_and_it_is_the_same_share_in_each_run(self, world: World) -> None:
         scenario = world.values([(200 * n, 100, 1, 100) for n in range(100)], [])
         scenario["stream"][0]["users"] = {"cancel_share": 0.2}

@@ -154,6 +154,16 @@ def test_a_job_waits_where_the_own_users_have_the_room() -> None:
     assert watch.outcome(1) == ("completed", 360)
 
 
+def test_a_job_in_a_hurry_is_not_queued_behind_one_that_its_site_has_promised_a_later_time() -> None:
+    """The nodes are free, and will not be by then: the site's own user comes at 60 s for five minutes."""
+    soon = WorkloadJob(0, 2, 300 * S, 300 * S, site="a", ready_ms=60 * S)
+    hurried = job(2, 20, 50)
+    request = replace(hurried.request, job=replace(hurried.request.job, deadline_ms=200 * S))
+    watch = play(job(1, 10, 100), replace(hurried, request=request), owners=(soon,), nodes=(SMALL,))
+    assert watch.outcome(1) == ("completed", 460)
+    assert (watch.outcome(2)[0], watch.tried(2)) == ("refused", [])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_job_whose_node_fails_runs_elsewhere(seed: int) -> None:
     watch = play(

@@ -107,6 +107,16 @@ Home = Annotated[
     ),
 ]
 
+Notify = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="How its guest is told before it is preempted, where the site's owner allows time for that: a signal such"
+        " as SIGUSR1, file, or the address of a webhook.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
 NoWait = Annotated[
     bool,
     switch("--no-wait", does="Refuse a migratable or non-preemptable lease that would have to wait."),
@@ -141,6 +151,7 @@ class LeaseOptions:
     claims: Claims = None
     no_wait: NoWait = False
     max_restarts: MaxRestarts = None
+    notify: Notify = ""
     name: Name = ""
     project: Annotated[
         str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
@@ -374,6 +385,22 @@ def extend(
         answer(ending(lease, times.now()))
         if duration := lasting(lease):
             answer(f"  {duration}")
+
+
+@app.command()
+def checkpointed(lease_id: LeaseId, json: Json = False) -> None:
+    """Report that a lease's guest has saved its work: what it did until now cannot be lost.
+
+    A guest that was told of its preemption gives way at once. Exits with 1 if the lease has no machines.
+    """
+    from leasehold.cli.live.leases import standing
+
+    with gateway() as client:
+        lease = client.leases.checkpointed(lease_id)
+    if json:
+        answer_json({"lease": lease})
+    else:
+        answer(f"{standing(lease)}; checkpoint reported")
 
 
 @app.command()

@@ -75,6 +75,11 @@ class Leases(Noun[W]):
         path = f"/v1/leases/{lease_id}/extension"
         return Call("POST", path, reads(Lease), body=ExtensionSpec(by_s=by_s).to_json(), repeatable=False)
 
+    @Asking
+    def checkpointed(self, lease_id: int) -> Call[Lease]:
+        """Report that the guest of one has saved its work; raises Conflict where it has no machines to save it from."""
+        return Call("POST", f"/v1/leases/{lease_id}/checkpointed", reads(Lease))
+
     @Iterating
     def journal(self, lease_id: int) -> Pages[JournalEntry]:
         """Tell what happened to one, the oldest first."""

@@ -137,6 +137,15 @@ class ClusterTerms:
         int | None,
         Seconds("longest duration of a Non-preemptable guest", more=", including extensions", unset="any", least_ms=1),
     ] = None
+    notice_ms: Annotated[
+        int,
+        Seconds(
+            "longest delay of a local start for telling a guest that it will be preempted",
+            more="; only guests that ask for notice get it, and no longer than until they report a checkpoint. Live"
+            " sites only; 0: none",
+            most_ms=600_000,
+        ),
+    ] = 0
     repair: Annotated[
         str,
         Choice(
@@ -187,6 +196,7 @@ def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
         non_preemptable_max_ms=terms.non_preemptable_max_ms,
         overhead=terms.overhead,
         repair=REPAIRS[terms.repair],
+        notice_ms=terms.notice_ms,
     )
 
 

@@ -33,6 +33,7 @@ from leasehold.model.event import (
     CoAllocationSubmitted,
     Event,
     ExtendRequested,
+    LeaseCheckpointed,
     LeaseContinues,
     LeaseEnded,
     LeaseFailed,
@@ -310,6 +311,8 @@ class Gateway:
                 self._note_continues(event, now_ms)
             case LeaseFailed():
                 self._note_failure(event, now_ms)
+            case LeaseCheckpointed():
+                self._note_checkpoint(event, now_ms)
             case CancelRequested():
                 self._cancel(event.lease_id, now_ms)
             case ExtendRequested():
@@ -467,6 +470,16 @@ class Gateway:
         if request.is_local or lease.id in self.dispatcher.recalled:
             return False
         return lease.restarts < (most if request.max_restarts is None else min(request.max_restarts, most))
+
+    def _note_checkpoint(self, event: LeaseCheckpointed, now_ms: int) -> None:
+        """What a guest reports is believed as far as it can be true: of its present start, and not of the future."""
+        lease = self._find(event.lease_id, event.incarnation)
+        if lease is None or lease.state is not LeaseState.RUNNING:
+            return
+        at_ms = min(event.at_ms, now_ms)
+        if at_ms > max(lease.checkpointed_ms, lease.held_since_ms):
+            lease.checkpointed_ms = at_ms
+            self.moved[lease.id] = lease
 
     def _extend(self, event: ExtendRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)

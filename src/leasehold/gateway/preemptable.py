@@ -121,14 +121,14 @@ class HeldPool(CandidatePool):
         )
 
     def of_use(self, needed_vms: int) -> Sequence[Candidate]:
-        """Give, of each group, those that have lost least, by number where equal; others lose nothing or cost alike."""
+        """Give, of each group, those that would lose least, by number where equal: one more than cover the need."""
         found: list[int] = []
         for group in self._groups:
-            most = -(-needed_vms // group.vms)
+            most = -(-needed_vms // group.vms) + 1
             numbers: Iterable[int] = (number for number in group.numbers if number not in self._without)
             if group.lease_type is LeaseType.CANCELABLE:
                 leases, now_ms = self._leases, self._now_ms
-                found += nsmallest(most, numbers, key=lambda number: (leases[number].ran_ms(now_ms), number))
+                found += nsmallest(most, numbers, key=lambda number: (leases[number].at_risk_ms(now_ms), number))
             else:
                 found += islice(numbers, most)
         return self._shown(found)
@@ -175,7 +175,7 @@ class HeldPool(CandidatePool):
 
 
 def _candidate(lease: Lease, cost_vm_ms: Callable[[LeaseType, int, int], int], now_ms: int) -> Candidate:
-    """Show a lease to a policy; all work of a Cancelable lease, which runs only once, would be lost."""
+    """Show a lease to a policy; the work of a Cancelable lease since its last checkpoint would be lost."""
     request, ran_ms = lease.request, lease.ran_ms(now_ms)
     return Candidate(
         lease.id,
@@ -183,7 +183,7 @@ def _candidate(lease: Lease, cost_vm_ms: Callable[[LeaseType, int, int], int], n
         lease.vms,
         cost_vm_ms(request.lease_type, request.memory_mib, lease.vms),
         ends_ms=lease.end_ms,
-        lost_vm_ms=lease.vms * ran_ms if request.lease_type is LeaseType.CANCELABLE else 0,
+        lost_vm_ms=lease.vms * lease.at_risk_ms(now_ms) if request.lease_type is LeaseType.CANCELABLE else 0,
         ran_ms=ran_ms,
         preemptions=lease.preemptions,
         came_back_in_ms=lease.overhead_ms,

@@ -25,6 +25,8 @@ class SiteSettings:
     ``can_suspend, can_migrate``   whether its machines' memory can be saved, and moved to another site
     ``confirms_starts``            whether starts are confirmed when machines were seen (`LeaseStarted`,
                                    `LeaseContinues`), and time counts from then; else they start at once
+    ``notice_ms``   for how long the owner lets preemption wait while a guest is told of it; ``can_notify`` says whether
+                    the machines can tell it. Plans are made without: a simulated preemption takes no notice
     """
 
     name: str
@@ -41,6 +43,8 @@ class SiteSettings:
     can_suspend: bool = True
     can_migrate: bool = True
     confirms_starts: bool = False
+    notice_ms: int = 0
+    can_notify: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""

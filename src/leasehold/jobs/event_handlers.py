@@ -25,7 +25,7 @@ from leasehold.jobs.events import (
     RoomTaken,
     SeenNode,
 )
-from leasehold.jobs.job import Attempt, AttemptState, Fault, JobReason, JobRecord, JobState
+from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobReason, JobRecord, JobState
 from leasehold.jobs.state import SchedulerState
 from leasehold.jobs.transitions import Transitions, next_try_ms
 from leasehold.matching.choice import Virtual
@@ -310,6 +310,9 @@ class EventHandlers:
     def _stands(self, event: AttemptStands) -> None:
         found = self._open(event.job_id, event.number)
         if found is not None:
+            if event.begins_ms != NOT_YET:
+                record, attempt = found
+                self._state.inventory.waits.promised((record.id, attempt.number), attempt.nodes, event.begins_ms)
             self._transitions.stands(*found, event.state, event.why)
 
     def _runs(self, event: AttemptRuns, now_ms: int) -> None:

@@ -103,12 +103,16 @@ class ImageFailed:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStands:
-    """The lease of an attempt waits, was given machines (again), or is suspended; ``why`` is its reason."""
+    """The lease of an attempt waits, was given machines (again), or is suspended; ``why`` is its reason.
+
+    ``begins_ms``  when it is planned to begin, where it waits and its site has promised that
+    """
 
     job_id: int
     number: int
     state: AttemptState
     why: str = ""
+    begins_ms: int = NOT_YET
 
 
 @dataclass(frozen=True, slots=True)

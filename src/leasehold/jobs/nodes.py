@@ -70,11 +70,98 @@ class Outage:
     since_ms: int
 
 
+WAITS_REMEMBERED = 8
+NOTICEABLE_MS = 5_000
+"""What orders take to reach machines, and these to start, is no queue."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An attempt that was ordered and has not begun: when it should have, and when it will as its site has promised."""
+
+    since_ms: int
+    begins_ms: int = NOT_YET
+
+
+class WaitingTimes:
+    """How long would a job that comes now wait at a node until it begins (OWT)?
+
+    Rule: the larger of two. What was measured: three in four of the last attempts there (`WAITS_REMEMBERED`, of the
+    last ``lasts_ms``) waited no longer (upper quartile by nearest rank). And what is going on: an attempt that was
+    ordered there and has not begun has waited so long already, or waits until its site has promised to begin it. A wait
+    counts from when files and machines should have been there; less than `NOTICEABLE_MS` is none.
+    Source: Thamarai Selvi et al., section 4.3, names the waiting time in the queue of the resource, and not how it is
+    known.
+    """
+
+    def __init__(self, lasts_ms: int) -> None:
+        self._lasts_ms = lasts_ms
+        self._measured: dict[str, list[tuple[int, int]]] = {}
+        self._waiting: dict[str, dict[Holder, Waiting]] = {}
+
+    def ordered(self, holder: Holder, nodes: Iterable[str], since_ms: int) -> None:
+        """An attempt is ordered on these nodes, and should begin then."""
+        for name in nodes:
+            self._waiting.setdefault(name, {})[holder] = Waiting(since_ms)
+
+    def promised(self, holder: Holder, nodes: Iterable[str], begins_ms: int) -> None:
+        """Its site has promised when it begins."""
+        for name in nodes:
+            if holder in self._waiting.get(name, {}):
+                self._waiting[name][holder].begins_ms = begins_ms
+
+    def begun(self, holder: Holder, nodes: Iterable[str], now_ms: int) -> None:
+        """It has begun: so long did it wait."""
+        for name in nodes:
+            waiting = self._waiting.get(name, {}).get(holder)
+            if waiting is not None:
+                waited_ms = max(0, now_ms - waiting.since_ms)
+                noted = [*self._measured.get(name, ()), (now_ms, waited_ms)][-WAITS_REMEMBERED:]
+                if any(each_ms >= NOTICEABLE_MS for _, each_ms in noted):
+                    self._measured[name] = noted
+                else:
+                    self._measured.pop(name, None)
+        self.left(holder, nodes)
+
+    def left(self, holder: Holder, nodes: Iterable[str]) -> None:
+        """It waits no more."""
+        for name in nodes:
+            waiting = self._waiting.get(name)
+            if waiting is not None:
+                waiting.pop(holder, None)
+                if not waiting:
+                    del self._waiting[name]
+
+    def of(self, name: str, now_ms: int) -> int:
+        """Give it, in ms."""
+        times_ms = [waited_ms for at_ms, waited_ms in self._measured.get(name, ()) if now_ms - at_ms < self._lasts_ms]
+        usual_ms = sorted(times_ms)[-(-3 * len(times_ms) // 4) - 1] if times_ms else 0
+        waiting = self._waiting.get(name, {}).values()
+        present_ms = max((max(now_ms - one.since_ms, one.begins_ms - now_ms) for one in waiting), default=0)
+        found_ms = max(usual_ms, present_ms)
+        return found_ms if found_ms >= NOTICEABLE_MS else 0
+
+    def names(self) -> set[str]:
+        """Name the nodes of which anything is known."""
+        return self._measured.keys() | self._waiting.keys()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give what was measured, as plain JSON."""
+        return {name: [list(one) for one in noted] for name, noted in sorted(self._measured.items())}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on with what was measured."""
+        self._measured |= {name: [(at_ms, waited_ms) for at_ms, waited_ms in noted] for name, noted in snapshot.items()}
+
+
 class SchedulableNodes:
     """All nodes of all sites."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, waits_last_ms: int = 0) -> None:
         self._network = network
+        self.waits = WaitingTimes(waits_last_ms)
+        self._waiting_ms: dict[str, int] = {}
+        """Of those nodes at which one would wait, as they are laid now."""
         self._whole = NodePool(NodeIndex((), network))
         self._sites: dict[str, NodePool] = {}
         self._seen: dict[str, SeenNode] = {}
@@ -238,6 +325,22 @@ class SchedulableNodes:
             if not self._held[name]:
                 del self._held[name]
             self._refresh((name,))
+
+    # --- how long one would wait ---------------------------------------------------------------------------
+
+    def note_waiting(self, now_ms: int) -> None:
+        """Lay the nodes anew at which a job would wait longer or shorter than was known."""
+        known = self.waits.names() | self._waiting_ms.keys()
+        now = {name: waiting_ms for name in known if (waiting_ms := self.waits.of(name, now_ms))}
+        changed = {name for name in known if now.get(name) != self._waiting_ms.get(name)}
+        self._waiting_ms = now
+        if changed:
+            self._refresh(sorted(changed))
+
+    def waiting_ms(self, name: str) -> int:
+        """How long a job that comes now would wait at a node, as it is laid now."""
+        seen = self._seen.get(name)
+        return max(self._waiting_ms.get(name, 0), 0 if seen is None else seen.node.waiting_ms)
 
     # --- what others have ----------------------------------------------------------------------------------
 
@@ -453,6 +556,10 @@ class SchedulableNodes:
     def _as_it_is(self, seen: SeenNode) -> SeenNode:
         """Give a node with what can be promised there."""
         node = seen.node
+        waiting_ms = max(node.waiting_ms, self._waiting_ms.get(node.name, 0))
+        if waiting_ms != node.waiting_ms:
+            node = replace(node, waiting_ms=waiting_ms)
+            seen = replace(seen, node=node)
         held = self._held.get(node.name, {}).values()
         others = self._others_on.get(node.name, {}).values()
         anywhere = self._others_on.get(site_of(node.name))

@@ -140,6 +140,7 @@ class JobScheduler:
         self._jobs.begin()
         # 1. What happened, before anything is decided.
         self._handlers.handle(events, now_ms)
+        self._state.inventory.note_waiting(now_ms)
         # 2. Jobs that lost their place continue where a backup place was held ready.
         self._standbys.take_over(now_ms)
         # 3. Waiting jobs are looked at, seeing the nodes as they are now.
@@ -165,6 +166,10 @@ class JobScheduler:
         if times_ms and min(times_ms) != self._alarm_ms:
             self._alarm_ms = min(times_ms)
             self._jobs.effects.append(WakeJobsAt(self._alarm_ms))
+
+    def waiting_ms(self, node: str) -> int:
+        """How long a job that comes now would wait at a node."""
+        return self._state.inventory.waiting_ms(node)
 
     def forecast(self, request: JobRequest, now_ms: int) -> Forecast:
         """Say what would become of a job if it was submitted now; changes nothing."""
@@ -197,6 +202,7 @@ class JobScheduler:
             "nodes": state.inventory.snapshot(),
             "offers": state.offers.snapshot(),
             "warm": state.warm_hosts.snapshot(),
+            "waits": state.inventory.waits.snapshot(),
             "queue": state.waiting.snapshot(),
             "fenced": [list(key) for key in sorted(state.jobs.fenced)],
         }
@@ -207,6 +213,7 @@ class JobScheduler:
         state.inventory.restore(snapshot.get("nodes", {}))
         state.offers.restore(snapshot.get("offers", {}))
         state.warm_hosts.restore(snapshot.get("warm", {}))
+        state.inventory.waits.restore(snapshot.get("waits", {}))
         state.waiting.restore(snapshot.get("queue", {}))
         if "fenced" in snapshot:
             state.jobs.still_fenced(snapshot["fenced"])

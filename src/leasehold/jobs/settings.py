@@ -50,6 +50,7 @@ class JobSettings:
     ``takeover_ms``     how long it is thought to take from a fault until a cold copy begins
     ``belief``          what is thought of a node's failures before it was watched
     ``offers_last_ms``  how long a node's offer of light load stays valid
+    ``waits_last_ms``   for how long a measured waiting time of a node counts
     ``warm_for_ms``     how long a machine is thought to stay warm at a host after a job; 0: not at all
     ``sites``           the sites that report their nodes: until each has, no job is refused as never here
     ``images_awaited``  whether images are reported: until they are, likewise
@@ -72,6 +73,7 @@ class JobSettings:
     takeover_ms: int = 10_000
     belief: FailureRate = FailureRate()  # noqa: RUF009 - frozen
     offers_last_ms: int = 300_000
+    waits_last_ms: int = 600_000
     warm_for_ms: int = 0
     sites: frozenset[str] = field(default_factory=frozenset)
     images_awaited: bool = False
@@ -80,7 +82,7 @@ class JobSettings:
         """Refuse what makes no sense."""
         job_queue(self.queue, self.patience_ms)
         least = {"hot_copies": 2, "spares": 0, "takeover_ms": 0, "build_ms": 0, "offers_last_ms": 0}
-        for name, value in (*least.items(), ("warm_for_ms", 0)):
+        for name, value in (*least.items(), ("warm_for_ms", 0), ("waits_last_ms", 0)):
             if getattr(self, name) < value:
                 raise InvalidField(name, getattr(self, name), f"at least {value}")
         if self.fresh_for_ms is not None and self.fresh_for_ms < 1:

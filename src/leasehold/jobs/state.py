@@ -386,7 +386,7 @@ class SchedulerState:
         self.network = network
         self.solve = solve
         self.jobs = JobTable()
-        self.inventory = SchedulableNodes(network)
+        self.inventory = SchedulableNodes(network, settings.waits_last_ms)
         self.waiting = WaitingJobs(settings)
         self.images = ImageRegistry(settings, self.jobs)
         self.offers = StandingOffers(settings)

@@ -12,6 +12,7 @@ from leasehold.jobs.job import (
     JobRequest,
     JobState,
     Place,
+    edges_of,
     has_lost_a_place,
     last_call_ms,
 )
@@ -28,6 +29,7 @@ class Transitions:
         self._inventory = state.inventory
         self._waiting = state.waiting
         self._images = state.images
+        self._boot_ms = state.settings.making.boot_ms
 
     def begin(self, request: JobRequest) -> None:
         """Take a job in."""
@@ -56,10 +58,16 @@ class Transitions:
         self._waiting.drop(record.id)
         self._images.leave(record.id)
         self.hold(record, attempt)
+        self._inventory.waits.ordered((record.id, attempt.number), attempt.nodes, now_ms + self._set_up_ms(place))
         _stand(record, *_standing(_furthest(record)))
         self._jobs.effects.append(StartAttempt(record, attempt))
         self._jobs.decide(record, reason or where(place), what, attempt.number)
         return attempt
+
+    def _set_up_ms(self, place: Place) -> int:
+        """How long it takes until files and machines are there: its weight, less the waiting in it."""
+        ready_ms = max(edge.weight_ms - (self._inventory.waiting_ms(edge.node)) for edge in edges_of(place))
+        return max(0, ready_ms) + (0 if isinstance(place, Physical) else self._boot_ms)
 
     def hold(self, record: JobRecord, attempt: Attempt) -> None:
         """Promise an attempt what it needs."""
@@ -71,6 +79,7 @@ class Transitions:
         if attempt.started_ms == NOT_YET:
             attempt.started_ms = now_ms
             self._inventory.begins((record.id, attempt.number), attempt.nodes, now_ms)
+            self._inventory.waits.begun((record.id, attempt.number), attempt.nodes, now_ms)
         self.stands(record, attempt, AttemptState.RUNNING)
 
     def stands(self, record: JobRecord, attempt: Attempt, state: AttemptState, why: str = "") -> None:
@@ -93,6 +102,7 @@ class Transitions:
     def end(self, record: JobRecord, attempt: Attempt, state: AttemptState, now_ms: int) -> None:
         """End an attempt: nothing that it says from now on counts."""
         attempt.state, attempt.ended_ms = state, now_ms
+        self._inventory.waits.left((record.id, attempt.number), attempt.nodes)
         self._inventory.release((record.id, attempt.number), attempt.nodes)
         self._jobs.moved[record.id] = record
         self._jobs.roomier.update(attempt.nodes)

@@ -90,6 +90,15 @@ class LeaseFailed:
 
 
 @dataclass(slots=True)
+class LeaseCheckpointed:
+    """The guest in a lease's machines has saved its work by its own means: what it did until ``at_ms`` is safe."""
+
+    lease_id: int
+    incarnation: int
+    at_ms: int
+
+
+@dataclass(slots=True)
 class CancelRequested:
     """The user takes a lease back."""
 
@@ -252,6 +261,7 @@ Event = (
     | LeaseSaved
     | LeaseContinues
     | LeaseFailed
+    | LeaseCheckpointed
     | CancelRequested
     | ExtendRequested
     | LendingChanged

@@ -68,6 +68,8 @@ class Lease:
     ``first_start_ms`` when its machines ran for the first time, UNPLANNED before that
     ``work_left``     requested work not yet done, in work units
     ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far
+    ``checkpointed_ms`` when its guest last reported a checkpoint, UNPLANNED without; it counts until the guest
+                      starts again
     ``incarnation``   counts its starts, so that news of an older start is recognised
     ``restarts``      how often it began again after its machines were lost
     ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
@@ -94,12 +96,18 @@ class Lease:
     dispatched_ms: int = UNPLANNED
     restarts: int = 0
     place: int = 0
+    checkpointed_ms: int = UNPLANNED
 
     def ran_ms(self, now_ms: int) -> int:
         """For how long its work has gone on since it last began; starting, loading and moving do not count."""
         if self.state is not LeaseState.RUNNING:
             return 0
         return max(0, now_ms - self.held_since_ms - self.overhead_ms)
+
+    def at_risk_ms(self, now_ms: int) -> int:
+        """For how long it has worked since its last checkpoint, or since its work last began."""
+        ran_ms = self.ran_ms(now_ms)
+        return ran_ms if self.checkpointed_ms < 0 else min(ran_ms, max(0, now_ms - self.checkpointed_ms))
 
     @property
     def end_ms(self) -> int:

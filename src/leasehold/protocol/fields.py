@@ -37,12 +37,15 @@ _RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
+_NOTIFY = "^(|file|SIG(HUP|INT|USR1|USR2|TERM|CONT)|https?://[!-~]+)$"
+
 MEANINGS = {
     _NO_CONTROLS: "no control characters",
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
     _VARIABLE: "a name of letters, digits and _, not beginning with a digit",
     _MONTH: "a year and a month, such as 2026-10",
+    _NOTIFY: "a signal such as SIGUSR1, 'file', or the address of a webhook",
     _RESOURCE: "a kind and a name, such as licence:matlab",
 }
 """Human-readable descriptions of the patterns above."""
@@ -183,6 +186,12 @@ Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, patter
 
 Name = Annotated[Text, Field(min_length=1)]
 """A non-empty name."""
+
+Notify = Annotated[
+    str,
+    StringConstraints(strict=True, max_length=512, pattern=_NOTIFY),
+]
+"""How a guest is told before it is preempted."""
 
 Word = Annotated[str, StringConstraints(strict=True, pattern=_NO_NUL)]
 """One word of a command: anything an operating system accepts."""

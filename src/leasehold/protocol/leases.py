@@ -19,6 +19,7 @@ from leasehold.protocol.fields import (
     MemoryMib,
     Moment,
     Name,
+    Notify,
     Number,
     OrEmpty,
     OrFalse,
@@ -102,6 +103,12 @@ class LeaseSpec(RequestModel):
         description="How often it begins again, from the start of its work, after its machines were lost; left out: as "
         "often as the gateway lets guests. Not for a local request.",
     )
+    notify: Notify = Field(
+        default="",
+        description="How the guest is told before it is preempted, if the site's terms allow time for that: a signal "
+        "(`SIGUSR1`, `SIGUSR2`, `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGCONT`), `file`, or the address of a webhook that "
+        "the gateway's configuration allows; empty: not at all.",
+    )
     command: CommandWords = Field(default=[], description="The command to run in the machines, as a list of words.")
 
 
@@ -163,6 +170,8 @@ class Lease(ResponseModel):
     claims: Units = Field(description="Units of further resources that it holds while it runs.")
     coallocation: OrNone[int] = Field(description="The co-allocation of which it is a component.")
     job: OrNone[int] = Field(description="The job of which it is an attempt.")
+    checkpointed_at: OrNone[Moment] = Field(description="When its guest last reported a checkpoint.")
+    notify: OrEmpty = Field(description="How its guest is told before it is preempted; empty: not at all.")
     command: AnyNumberOf[str]
 
     @property

@@ -33,6 +33,7 @@ class Kind(Enum):
     IDEMPOTENCY_CONFLICT = 409, "The key was used for another request"
     LEASE_CLOSED = 409, "The lease has ended"
     CANNOT_EXTEND = 409, "The lease cannot last longer now"
+    CANNOT_CHECKPOINT = 409, "The lease has nothing to save now"
     CANNOT_FORGET = 409, "The site cannot be forgotten now"
     CANNOT_REMOVE_PEER = 409, "The peer cannot be removed now"
     AGREEMENT_MOVE = 409, "The state of the agreement does not permit this"

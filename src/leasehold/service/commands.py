@@ -165,6 +165,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportCheckpoint:
+    """The guest in a lease's machines has saved its work by its own means, just now."""
+
+    lease_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Extend:
     """Extend a lease, if no other lease needs its machines."""
 
@@ -390,6 +397,7 @@ Command = (
     | JobImageFailed
     | JobOutput
     | Cancel
+    | ReportCheckpoint
     | Extend
     | Drain
     | Undrain

@@ -9,8 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from leasehold.configuration.declaration import Choice, FilePath, Flag, Key, Number, Plain, Seconds, Table, Text, Whole
+from leasehold.configuration.declaration import (
+    Choice,
+    FilePath,
+    Flag,
+    Key,
+    Number,
+    Plain,
+    Seconds,
+    Table,
+    Text,
+    Texts,
+    Whole,
+)
 from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.tables import (
     DOMAIN,
@@ -54,6 +67,25 @@ def _address(text: str) -> str:
     if not _ADDRESS.fullmatch(text):
         raise InvalidField("url", text, "an address such as https://leasehold.example.org")
     return text.rstrip("/")
+
+
+class Webhooks(Texts):
+    """Addresses below which webhooks may be called: of a named server, and encrypted unless it is this machine."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take them."""
+        texts = super().read(keys, name, default)
+        for text in texts if isinstance(texts, tuple) else ():
+            try:
+                parts = urlsplit(text)
+                host, _ = parts.hostname or "", parts.port
+            except ValueError:
+                host, parts = "", urlsplit("")
+            is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+            if not host or not is_safe or parts.query or parts.fragment or "@" in parts.netloc:
+                expected = "an address such as https://hooks.example.org/leasehold/; http only on this machine"
+                raise InvalidField(keys.where(name), text, expected)
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +143,13 @@ class ServiceSpec:
         ),
     ] = START_WITHIN_MS
     shutdown_ms: Annotated[int, Seconds("time for open requests to finish at shutdown")] = 20_000
+    webhooks: Annotated[
+        tuple[str, ...],
+        Webhooks(
+            "addresses below which guests may have a webhook called before they are preempted",
+            more=', such as `["https://hooks.example.org/leasehold/"]`',
+        ),
+    ] = ()
     probes: Annotated[
         str,
         Choice(
@@ -396,6 +435,9 @@ class JobsSpec:
     ] = 3
     takeover_ms: Annotated[int, Seconds("planned time from a fault until a cold copy begins")] = 10_000
     offers_last_ms: Annotated[int, Seconds("time for which an offer of a lightly loaded node is valid")] = 300_000
+    waits_last_ms: Annotated[
+        int, Seconds("time for which the measured waiting time of a node counts when nodes are chosen")
+    ] = 600_000
     failures_a_year: Annotated[
         float,
         Number(
@@ -442,6 +484,7 @@ class JobsSpec:
             takeover_ms=self.takeover_ms,
             belief=FailureRate(1.0, YEAR_S / self.failures_a_year),
             offers_last_ms=self.offers_last_ms,
+            waits_last_ms=self.waits_last_ms,
             warm_for_ms=self.warm_for_ms,
             sites=sites,
             images_awaited=images_awaited,

@@ -105,6 +105,16 @@ class CannotExtend(ServiceError):
         return {"reason": self.reason}
 
 
+class CannotCheckpoint(ServiceError):
+    """The lease has no work now that its guest could have saved."""
+
+    kind = Kind.CANNOT_CHECKPOINT
+
+    def __init__(self, lease_id: int, state: str) -> None:
+        self.lease_id = lease_id
+        super().__init__(f"lease {lease_id} is {state}: a checkpoint is reported while it runs")
+
+
 class NoSuchAgreement(ServiceError):
     """There is no agreement with this name, or none that this caller may know of."""
 

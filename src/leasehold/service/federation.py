@@ -23,6 +23,7 @@ from leasehold.service.commands import (
     Cancel,
     Command,
     Extend,
+    ReportCheckpoint,
     Submit,
     SubmitCoAllocation,
 )
@@ -38,6 +39,7 @@ from leasehold.service.feed import Feed
 from leasehold.service.jobs import Jobs
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.metrics import GaugeSnapshot, Metrics
+from leasehold.service.notices import NoticeSender
 from leasehold.service.opening import Reloaded, check_sites, make_gateway, native_queues, open_drivers, reloaded
 from leasehold.service.peers.peers import Peers
 from leasehold.service.site_reconciler import SiteReconciler
@@ -153,6 +155,7 @@ class Federation:
         self._reconcilers = {
             name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
         }
+        self.notices = NoticeSender(drivers, config.service.webhooks, clock)
         self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs)
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
@@ -220,6 +223,7 @@ class Federation:
             self.health.trouble = STOPPING
             await self.peers.close()
             await self._discovery.close()
+            await self.notices.close()
             for task in helping:
                 task.cancel()
             await asyncio.gather(*helping, return_exceptions=True)
@@ -237,6 +241,7 @@ class Federation:
         self.feed.advance(done.last_seq)
         self.messages.notify(done.messages_to)
         self._discovery.send(done.tasks)
+        self.notices.send(done.orders)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
             by_site.setdefault(row.site, []).append(row)
@@ -367,6 +372,10 @@ class Federation:
     async def extend(self, lease_id: int, by_ms: int) -> LeaseRow:
         """Let a lease last longer; raises NoSuchLease, Closed, CannotExtend, InvalidField."""
         return cast("LeaseRow", await self.do(Extend(lease_id, by_ms)))
+
+    async def checkpointed(self, lease_id: int) -> LeaseRow:
+        """Take in that a lease's guest has saved its work; raises NoSuchLease, Closed, CannotCheckpoint."""
+        return cast("LeaseRow", await self.do(ReportCheckpoint(lease_id)))
 
     async def console(self, lease_id: int) -> str:
         """Give what a lease's machines have written; raises NoSuchLease, ConsoleElsewhere, Unavailable."""

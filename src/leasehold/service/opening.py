@@ -89,7 +89,7 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)
-    able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate)
+    able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate, can_notify=can.notice)
     return replace(able, confirms_starts=True)
 
 

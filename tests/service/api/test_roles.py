@@ -37,6 +37,10 @@ DELETE /v1/leases/{own}                                      401     200      20
 DELETE /v1/leases/{in astro}                                 401     404      200       404    200   403
 DELETE /v1/leases/{at das3}                                  401     404      404       200    200   403
 DELETE /v1/leases/{elsewhere}                                401     404      404       404    200   403
+POST   /v1/leases/{own}/checkpointed                         401     200      200       403    200   403
+POST   /v1/leases/{in astro}/checkpointed                    401     404      200       403    200   403
+POST   /v1/leases/{at das3}/checkpointed                     401     404      404       403    200   403
+POST   /v1/leases/{elsewhere}/checkpointed                   401     404      404       403    200   403
 POST   /v1/leases/{own}/extension                            401     200      200       403    200   403
 POST   /v1/leases/{in astro}/extension                       401     404      200       403    200   403
 POST   /v1/leases/{at das3}/extension                        401     404      404       403    200   403
@@ -317,6 +321,8 @@ def test_everybody_gets_what_their_role_gives(
             assert stream.answered() == status
         return
     body = body_for(request_, path, kind)
+    if path.endswith("/checkpointed"):
+        house.running(int(path.split("/")[-2]), token_of("admin"))
     answer = house.ask(method, path, token_of(caller), json=body)
     assert answer.status_code == status, answer.text
 

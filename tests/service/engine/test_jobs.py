@@ -649,3 +649,35 @@ class TestBesideOtherLeases:
         shop.do(OrdersSent("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
         assert shop.job().record.restarts == 0
+
+
+class TestWaitingTimes:
+    """A node whose site lets attempts wait is no place for a job that is in a hurry, and a second choice for others."""
+
+    def test_a_deadline_is_not_met_behind_a_queue(self, sqlite_store: Store) -> None:
+        shop = Shop(sqlite_store)
+        shop.do(nodes(facts()))
+        shop.do(job())
+        shop.pass_time(40 * S)
+        shop.do(job(deadline_ms=shop.now_ms + 90 * S))
+        assert (shop.state(2), shop.job(2).record.what) == (("waiting", "tried-again-later"), "deadline-behind-queue")
+        shop.do(job(deadline_ms=shop.now_ms + 101 * S))
+        assert [where for where, *_ in shop.tried(3)] == ["a/n1"]
+
+    @BOTH_WAYS
+    def test_what_was_measured_decides_between_equal_nodes(
+        self,
+        shop: Shop,
+        restarts: bool,  # noqa: FBT001 - a parameter of the test
+    ) -> None:
+        shop.do(job())
+        first = shop.attempts()[0].attempt.site
+        shop.pass_time(40 * S)
+        shop.runs()
+        shop.ends()
+        shop.fetched()
+        if restarts:
+            shop.restart()
+        shop.do(nodes(facts()), nodes(facts("m1"), site="b"))
+        shop.do(job())
+        assert shop.attempts(2)[0].attempt.site != first

@@ -236,6 +236,8 @@ def _what(event: Change | JournalEntry) -> str:
 
 
 def _why(event: Change | JournalEntry) -> str:
+    if event.what == "notified":
+        return f"is told by {event.detail.get('by')}: {event.detail.get('notice_s'):g} s until it is preempted"
     return f"{event.explanation} ({event.reason})" if event.explanation else event.what
 
 
@@ -266,6 +268,7 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
     yield "bound to", lease.domain
     yield "coallocation", "" if lease.coallocation is None else f"a component of co-allocation {lease.coallocation}"
+    yield "notify", lease.notify
     yield "claims", cell(lease.claims)
     yield "command", join(lease.command)
     for name, moment in _moments(lease):
@@ -280,6 +283,7 @@ def _moments(lease: Lease) -> Iterator[tuple[str, datetime | None]]:
     yield "deadline", lease.deadline_at
     yield "planned", lease.planned_start_at
     yield "started", lease.started_at
+    yield "checkpoint", lease.checkpointed_at
     yield "ends", lease.ends_at
     yield "ended", lease.ended_at
 

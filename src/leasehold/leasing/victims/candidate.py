@@ -13,7 +13,7 @@ class Candidate:
 
     ``cost_vm_ms``   what preempting it is charged (`leasehold.leasing.overhead`)
     ``ends_ms``      when it would free its VMs by itself, at the latest
-    ``lost_vm_ms``   work done that would be gone: that of a lease whose memory is not saved
+    ``lost_vm_ms``   work done that would be gone: since the last checkpoint, of a lease whose memory is not saved
     ``ran_ms``       how long it has worked since it started, or last came back
     ``came_back_in_ms``  how long it took, or takes, to come back; 0 if it never had to
     ``preemptions``  how often it has been preempted before

@@ -25,9 +25,10 @@ class CandidatePool(ABC):
 
     @abstractmethod
     def of_use(self, needed_vms: int) -> Sequence[Candidate]:
-        """Give, of each width, all for which too few others cost no more and lose no more work; or more of them.
+        """Give, of each width, all that the two best sets by lost work and cost can be made of; or more of them.
 
-        Too few are fewer than cover the need alone; of two that are equal the lower number is no worse.
+        Left out are those for which one more than cover the need alone cost no more and lose no more work; of two
+        that are equal the lower number is no worse.
         """
 
     @abstractmethod

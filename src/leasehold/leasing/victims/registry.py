@@ -5,6 +5,7 @@ import inspect
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.guard import by_value
+from leasehold.leasing.victims.least_lost import LeastLost
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
@@ -23,6 +24,7 @@ VICTIM_POLICIES: dict[str, VictimPolicy] = {
     "moml": Moml(),
     "exact-cover": ExactCover(),
     PARETO: pareto(),
+    "least-lost": LeastLost(),
     "youngest-first": YOUNGEST_FIRST,
 }
 

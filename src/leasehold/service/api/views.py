@@ -66,6 +66,7 @@ def show_lease(row: LeaseRow) -> Lease:
         started_at=planned(row.lease.first_start_ms),
         ends_at=moment_at(held_ms + row.lease.span_ms) if held_ms >= 0 and state in _CLOCK_RUNS else None,
         ended_at=planned(row.metadata.end_ms),
+        checkpointed_at=planned(row.lease.checkpointed_ms),
         claims=dict(request.claims),
         coallocation=row.metadata.coallocation_id,
         job=row.metadata.job_id,

@@ -74,6 +74,7 @@ class Capabilities:
     ``migrate``     move machines with their memory to another site (Migratable leases need it)
     ``checkpoint``  save memory without stopping
     ``commands``    run a command in the machines
+    ``notice``      tell a guest that it will be preempted, by a signal or a file; the driver is a `GivesNotice`
     ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
@@ -82,6 +83,7 @@ class Capabilities:
     checkpoint: bool = False
     commands: Annotated[bool, Flag("commands can be run")] = True
     native_queue: bool = False
+    notice: bool = False
 
 
 CAPABILITIES = Table(Capabilities, "Capabilities of machines.")
@@ -116,6 +118,9 @@ class Order:
     ``other_site``   where to SEND it to, or to RECEIVE it from
     ``constraints``  where its machines are placed and what they boot from, where its job says so
     ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
+    ``notify``       how its guest is told before it is preempted: the name of a signal (``SIGUSR1``), `NOTICE_FILE`,
+                     the address of a webhook, or "" for not at all
+    ``notice_ms``    for how long this order was held back so that the guest could be told; 0: it was not
     """
 
     id: str
@@ -129,6 +134,13 @@ class Order:
     other_site: str = ""
     constraints: PlacementConstraints = NO_CONSTRAINTS
     account: str = ""
+    notify: str = ""
+    notice_ms: int = 0
+
+
+NOTICE_FILE = "file"
+SIGNAL = "SIG"
+"""How the name of a signal begins."""
 
 
 def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
@@ -170,9 +182,11 @@ class Observation:
     """Which `leasehold.jobs.job.Fault` it was, where the phase is FAILED, or ENDED for want of software."""
     nodes: tuple[str, ...] = ()
     """On which node each VM is, by the names that the site has for them; empty where that is not known."""
+    checkpointed_ms: int = 0
+    """When its guest last said from inside its machines that it has saved its work; 0: never."""
 
     def __post_init__(self) -> None:
-        for name in ("lease_id", "incarnation", "since_ms"):
+        for name in ("lease_id", "incarnation", "since_ms", "checkpointed_ms"):
             _check_whole(name, getattr(self, name), LATEST_MS)
         if self.exit_status is not None:
             _check_whole("exit_status", self.exit_status, MOST_EXIT_STATUS)
@@ -221,6 +235,17 @@ class HasNativeQueue(Protocol):
         """List the native jobs that run now, or wait for nothing but room; guests' jobs are none of them.
 
         In the order in which the scheduler would start them. Raises where the scheduler does not answer.
+        """
+        ...
+
+
+class GivesNotice(Protocol):
+    """A driver that can tell a guest, in its machines, that it will be preempted."""
+
+    async def notify(self, order: Order, until_ms: int) -> None:
+        """Tell the guest of this order, which will come at ``until_ms`` (Unix ms), as its ``notify`` says.
+
+        May be called again for the same order. Raises where the guest could not be told: it is preempted all the same.
         """
         ...
 

@@ -15,7 +15,7 @@ from leasehold.jobs.events import (
     AttemptStands,
     JobEvent,
 )
-from leasehold.jobs.job import Attempt, AttemptState, Fault, JobRecord
+from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image
 from leasehold.model.effect import Decision, Effect, LeaseClosed
@@ -243,7 +243,8 @@ class AttemptTracker:
             state = AttemptState.SUSPENDED
         is_waiting = state in {AttemptState.QUEUED, AttemptState.SUSPENDED}
         why = self._metadata[lease.id].reason if is_waiting else ""
-        self.inbox.append(AttemptStands(*tried.key, state, why))
+        begins_ms = lease.reserved_ms if state is AttemptState.QUEUED else NOT_YET
+        self.inbox.append(AttemptStands(*tried.key, state, why, begins_ms))
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease

@@ -37,7 +37,7 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease
 from leasehold.model.reason import PREEMPTED, Outcome, Reason
-from leasehold.service.drivers.protocol import Order, Verb, order_id
+from leasehold.service.drivers.protocol import NOTICE_FILE, SIGNAL, Order, Verb, order_id
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.coallocations import CoAllocationRepository
 from leasehold.service.engine.context import EngineContext
@@ -47,6 +47,7 @@ from leasehold.service.store.rows import LEASES, USAGE, LeaseRow
 
 REPORTED = "reported"
 _MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE, Reason.MACHINES_LOST_RESTARTED})
+_GIVES_WAY = frozenset({Verb.SUSPEND, Verb.STOP})
 _REPLANNED = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.DELAYED_BY_SLOW_START})
 _ACTIONS: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
 
@@ -70,6 +71,9 @@ class EffectRecorder:
         self._agreements = agreements
         self._coallocations = coallocations
         self._remote_sites = remote_sites
+        self._core = context.core
+        self._notices: dict[int, int] = {}
+        self._room_from_ms: dict[int, int] = {}
         self._reference_mips = context.core.gateway.reference_mips
 
     def record(
@@ -77,6 +81,7 @@ class EffectRecorder:
     ) -> None:
         """Record an instant: its news of machines, what was decided, and the leases that are not as they were."""
         self._record_news(events, effects, moved, now_ms)
+        self._give_notice(effects, now_ms)
         touched = dict(moved)
         for effect in effects:
             if not isinstance(effect, WakeAt | AlarmCalledOff | CoAllocationStarted | CoAllocationClosed):
@@ -113,7 +118,7 @@ class EffectRecorder:
             case Decision():
                 self._decision(effect, now_ms)
             case StartLease(lease):
-                self._order(lease, Verb.START, now_ms)
+                self._order(lease, Verb.START, now_ms, not_before_ms=self._room_from_ms.get(lease.id, 0))
                 self._timers.schedule_end(lease, now_ms)
                 self._timers.schedule_start(lease, now_ms)
             case SuspendLease(lease, save_ms):
@@ -152,6 +157,29 @@ class EffectRecorder:
             case StopLease() | CoAllocationStarted() | CoAllocationClosed():
                 pass  # every lease that is stopped is closed too, and co-allocations are written as they are
 
+    def _give_notice(self, effects: Sequence[Effect], now_ms: int) -> None:
+        """Find the guests that are preempted now and told before, and the leases that get their room after that."""
+        self._notices.clear()
+        self._room_from_ms.clear()
+        for effect in effects:
+            if type(effect) is not Decision or effect.outcome is not Outcome.PREEMPT:
+                continue
+            lease, notice_ms = effect.lease, self._notice_ms(effect)
+            if notice_ms:
+                self._notices[lease.id] = notice_ms
+                notify = self._metadata[lease.id].notify
+                self._step(lease, "notified", now_ms, site=effect.site, notice_s=notice_ms / 1000, by=notify)
+                if effect.preemption is not None:
+                    self._room_from_ms[effect.preemption.beneficiary] = now_ms + notice_ms
+
+    def _notice_ms(self, preempted: Decision) -> int:
+        """How long a guest is told before: as the owner's terms say, if it asked for that and has begun to run."""
+        site, metadata = self._core.gateway.sites[preempted.site].settings, self._metadata[preempted.lease.id]
+        if not metadata.notify or not site.notice_ms or preempted.lease.first_start_ms < 0:
+            return 0
+        is_told_there = metadata.notify == NOTICE_FILE or metadata.notify.startswith(SIGNAL)
+        return site.notice_ms if site.can_notify or not is_told_there else 0
+
     def _step(self, lease: Lease, what: str, now_ms: int, *, site: str = "", **detail: object) -> None:
         self._journal.lease(lease, what, now_ms, detail, site=site, has_reason=False)
 
@@ -172,8 +200,9 @@ class EffectRecorder:
 
     def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
         lease = effect.lease
-        away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site)
-        self._outbox.give(effect.source, away, now_ms)
+        notice_ms = self._notices.get(lease.id, 0)
+        away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site, notice_ms=notice_ms)
+        self._outbox.give(effect.source, away, now_ms, now_ms + notice_ms)
         here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source)
         self._outbox.give(lease.site, here, now_ms)
         self._timers.schedule_end(lease, now_ms)
@@ -199,11 +228,16 @@ class EffectRecorder:
         cause = self._unit.causes.get(lease.id, "")
         return {"cause": cause} if cause else {}
 
-    def _order(self, lease: Lease, verb: Verb, now_ms: int) -> None:
-        if not self._metadata[lease.id].native_job:  # its own scheduler looks after that
-            self._outbox.give(lease.site, self._order_for(lease, verb, lease.incarnation), now_ms)
+    def _order(self, lease: Lease, verb: Verb, now_ms: int, *, not_before_ms: int = 0) -> None:
+        if self._metadata[lease.id].native_job:  # its own scheduler looks after that
+            return
+        notice_ms = self._notices.get(lease.id, 0) if verb in _GIVES_WAY else 0
+        order = self._order_for(lease, verb, lease.incarnation, notice_ms=notice_ms)
+        self._outbox.give(lease.site, order, now_ms, max(not_before_ms, now_ms + notice_ms))
 
-    def _order_for(self, lease: Lease, verb: Verb, incarnation: int, other_site: str = "") -> Order:
+    def _order_for(
+        self, lease: Lease, verb: Verb, incarnation: int, other_site: str = "", *, notice_ms: int = 0
+    ) -> Order:
         request, metadata = lease.request, self._metadata[lease.id]
         return Order(
             order_id(lease.id, incarnation, verb),
@@ -217,6 +251,8 @@ class EffectRecorder:
             other_site=other_site,
             constraints=metadata.constraints,
             account=request.path,
+            notify=metadata.notify,
+            notice_ms=notice_ms,
         )
 
 

@@ -28,6 +28,7 @@ from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, OverheadMeasur
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitCoAllocation
 from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.coallocations import CoAllocationRepository
 from leasehold.service.engine.context import DecisionCore, EngineContext, GatewaySnapshots, Telemetry, last_written_ms
 from leasehold.service.engine.effects import EffectRecorder
@@ -146,11 +147,19 @@ class Engine:
         self.leases = LeaseRepository(context, OpenRequests(rows, self._most_open), self.agreements, nodes)
         self.coallocations = CoAllocationRepository(context, self.leases, open_coallocations)
         self.jobs = JobController(context, self.leases, nodes, self.setup, self.now_ms)
-        self.remote_sites = RemoteSiteProtocol(context, self.leases, self.agreements, peers)
+        checkpoints = Checkpoints(context, self.leases)
+        self.remote_sites = RemoteSiteProtocol(context, self.leases, self.agreements, peers, checkpoints)
         self.peers = PeerRepository(context, peers, self.remote_sites)
         self._effects = EffectRecorder(context, self.agreements, self.coallocations, self.remote_sites)
         self._handler = CommandHandler(
-            context, self.leases, self.coallocations, self.jobs, self.agreements, self.peers, self.remote_sites
+            context,
+            self.leases,
+            self.coallocations,
+            self.jobs,
+            self.agreements,
+            self.peers,
+            self.remote_sites,
+            checkpoints,
         )
         self._snapshots = GatewaySnapshots(unit, core, self.now_ms)
         drained = {row.name for row in store.sites() if row.drained_ms is not None}

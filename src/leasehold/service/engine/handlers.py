@@ -54,6 +54,7 @@ from leasehold.service.commands import (
     ProposeAgreement,
     PublishAgreement,
     RemovePeer,
+    ReportCheckpoint,
     ResumeAgreement,
     RevokeAgreement,
     SignAgreement,
@@ -66,6 +67,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.protocol import NativeJob, Observation, Phase, Verb
 from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.coallocations import CoAllocationRepository
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.jobs import JobController
@@ -74,6 +76,7 @@ from leasehold.service.engine.orders import DROPPED, PENDING, Comparison, confir
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
 from leasehold.service.engine.sites import PeerRepository, SiteRepository
 from leasehold.service.errors import (
+    CannotCheckpoint,
     CannotExtend,
     CannotForget,
     CannotRemovePeer,
@@ -92,7 +95,7 @@ from leasehold.service.metrics import Difference
 from leasehold.service.store.rows import IDEMPOTENCY_KEYS, IdempotencyRow, LeaseMetadata, LeaseRow, OrderRow
 
 _REFUSALS = (
-    *(InvalidField, IdempotencyConflict, TooManyOpen),
+    *(InvalidField, IdempotencyConflict, TooManyOpen, CannotCheckpoint, Closed),
     *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
     *(NoSuchAgreement, NoSuchPenalty, NoSuchCoAllocation, NoSuchJob),
 )
@@ -123,7 +126,7 @@ class Handled:
 class CommandHandler:
     """Handles the commands of a step, one after the other."""
 
-    def __init__(  # noqa: PLR0917 - a command may be about any of these
+    def __init__(  # noqa: PLR0913, PLR0917 - a command may be about any of these
         self,
         context: EngineContext,
         leases: LeaseRepository,
@@ -132,6 +135,7 @@ class CommandHandler:
         agreements: AgreementRepository,
         peers: PeerRepository,
         remote_sites: RemoteSiteProtocol,
+        checkpoints: Checkpoints,
     ) -> None:
         self._unit = context.unit
         self._core = context.core
@@ -146,6 +150,7 @@ class CommandHandler:
         self._sites = SiteRepository(context, remote_sites)
         self._peers = peers
         self._remote_sites = remote_sites
+        self._checkpoints = checkpoints
         self._native_jobs = NativeJobs(context)
         self._extensions: Counter[int] = Counter()
         self._comparisons = {
@@ -172,6 +177,8 @@ class CommandHandler:
             case Cancel(lease_id):
                 self._leases.row(lease_id)
                 return Handled(requests=[CancelRequested(lease_id)], answer=lambda: self._leases.row(lease_id))
+            case ReportCheckpoint(lease_id):
+                return self._report_checkpoint(lease_id, now_ms)
             case Extend():
                 return self._extend(command)
             case SubmitCoAllocation():
@@ -291,6 +298,14 @@ class CommandHandler:
         decision = decisions[earlier]
         return CannotExtend(lease_id, decision.reason) if decision.outcome is Outcome.DENY else row
 
+    def _report_checkpoint(self, lease_id: int, now_ms: int) -> Handled:
+        lease = self._leases.row(lease_id).lease
+        if lease.site in self._core.gateway.registry.remotes and not lease.state.is_final:
+            self._remote_sites.checkpointed(lease, now_ms)  # its site knows whether there is anything to save
+            return Handled(answer=lambda: self._leases.row(lease_id))
+        events = self._checkpoints.report(lease_id, now_ms)
+        return Handled(news=events, answer=lambda: self._leases.row(lease_id))
+
     # Machines
 
     def _observed(self, site: str, observations: Sequence[Observation], now_ms: int) -> list[Event]:
@@ -300,6 +315,10 @@ class CommandHandler:
                 events += confirm(self._outbox, site, seen)
             if self._jobs.is_used:
                 self._jobs.saw(site, seen, now_ms)
+            if seen.checkpointed_ms:
+                events += self._checkpoints.saw(site, seen, now_ms)
+            if seen.phase in {Phase.FAILED, Phase.ENDED} and self._outbox.has(seen.lease_id):
+                self._outbox.end_notice(seen.lease_id, now_ms)  # there is nobody left to be told
             lease = self._core.gateway.leases.get(seen.lease_id)
             if lease is not None and lease.site == site:
                 events += news(lease, seen, self.not_started)

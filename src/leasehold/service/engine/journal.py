@@ -42,13 +42,15 @@ class JournalWriter:
         rule: str = "",
         state: str = "",
         has_reason: bool = True,
+        metadata: LeaseMetadata | None = None,
     ) -> None:
         """Write a line about a lease, with its last reason.
 
         ``state``       where it is another than that of the lease, which may have moved on since
         ``has_reason``  False for what follows from a decision, and has no reason of its own
+        ``metadata``    of a lease that is over
         """
-        metadata, request = self._metadata[lease.id], lease.request
+        metadata, request = metadata or self._metadata[lease.id], lease.request
         self._write(
             what,
             now_ms,

@@ -72,16 +72,16 @@ class Outbox:
         """One open order; None where it is not open any more."""
         return self._by_lease.get(lease_id, {}).get(order)
 
-    def give(self, site: str, order: Order, now_ms: int) -> None:
-        """Issue an order. A stop order replaces the open orders before it."""
-        self._unit.add(ORDERS, self._new(site, order, now_ms))
+    def give(self, site: str, order: Order, now_ms: int, not_before_ms: int = 0) -> None:
+        """Issue an order, to be sent not before ``not_before_ms``. A stop order replaces the open orders before it."""
+        self._unit.add(ORDERS, self._new(site, order, now_ms, not_before_ms))
 
     def give_unrecorded(self, site: str, order: Order, now_ms: int) -> None:
         """Issue an order about a lease unknown to the store; after a restart it is issued again."""
         self._new(site, order, now_ms)
 
-    def _new(self, site: str, order: Order, now_ms: int) -> OrderRow:
-        row = OrderRow(order, site, PENDING, 0, now_ms, "", now_ms)
+    def _new(self, site: str, order: Order, now_ms: int, not_before_ms: int = 0) -> OrderRow:
+        row = OrderRow(order, site, PENDING, 0, max(now_ms, not_before_ms), "", now_ms)
         if order.verb is Verb.STOP:
             for earlier in self.of(order.lease_id):
                 if earlier.site == site:
@@ -118,6 +118,26 @@ class Outbox:
         self._unit.change(ORDERS, row, _PROGRESS)
         self.outgoing.append(row)
 
+    # Orders that are held back: guests are being told that they will be preempted, and what gets their room waits
+
+    def notices(self, lease_id: int, now_ms: int) -> list[OrderRow]:
+        """The orders about a lease that are held back for its guest's sake."""
+        return [row for row in self.of(lease_id) if row.order.notice_ms and _is_held_back(row, now_ms)]
+
+    def end_notice(self, lease_id: int, now_ms: int) -> None:
+        """Send the orders that were held back for a guest's sake, and what waited for its room alone."""
+        ended = self.notices(lease_id, now_ms)
+        for row in ended:
+            self.tell_again(row, now_ms)
+        for site in dict.fromkeys(row.site for row in ended):
+            self._end_waits(site, now_ms)
+
+    def _end_waits(self, site: str, now_ms: int) -> None:
+        held_back = [row for row in self if row.site == site and _is_held_back(row, now_ms)]
+        if not any(row.order.notice_ms for row in held_back):
+            for row in held_back:
+                self.tell_again(row, now_ms)
+
     def close(self, row: OrderRow, status: str = CONFIRMED) -> None:
         """Close an order: it was carried out, or has become obsolete."""
         row.status = status
@@ -145,6 +165,11 @@ class Outbox:
         """Send the orders that waited for this one."""
         if move.order.verb in _MOVES:
             self.outgoing += [row for row in self.of(move.order.lease_id) if row.status == PENDING]
+
+
+def _is_held_back(row: OrderRow, now_ms: int) -> bool:
+    """Whether an order was never sent, and is not to be sent yet."""
+    return row.status == PENDING and row.attempts == 0 and row.next_try_ms > now_ms
 
 
 def pause_ms(order: str, attempts: int) -> int:

@@ -16,9 +16,11 @@ from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.service.commands import MessageBatch
 from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.errors import CannotCheckpoint, Closed
 from leasehold.service.messages import wire
 from leasehold.service.messages.endpoints import GATEWAY, asking_peer
 from leasehold.service.messages.site_status import SiteStatus
@@ -114,6 +116,7 @@ class RemoteSiteProtocol:
         leases: LeaseRepository,
         agreements: AgreementRepository,
         peers: Mapping[str, PeerRow],
+        checkpoints: Checkpoints,
     ) -> None:
         """Begin with what is in the store, and let the gateway know of its remote sites."""
         self.remotes = stored_remotes(context.store)
@@ -123,6 +126,7 @@ class RemoteSiteProtocol:
         self._leases = leases
         self._agreements = agreements
         self._peers = peers
+        self._checkpoints = checkpoints
         self._by_origin = {
             (metadata.origin, metadata.origin_id): lease_id
             for lease_id, metadata in leases.metadata.items()
@@ -152,6 +156,8 @@ class RemoteSiteProtocol:
                 news.append(message)
             elif isinstance(message, Offer):
                 requests += self._consider(message, endpoint, now_ms)
+            elif isinstance(message, wire.Checkpointed):
+                news += self._guest_checkpointed(message.lease_id, endpoint, now_ms)
             else:
                 requests += self._give_up(message.lease_id, endpoint)
         return news, requests
@@ -165,6 +171,10 @@ class RemoteSiteProtocol:
     def recall(self, lease: Lease, now_ms: int) -> None:
         """Ask its site to give a lease up."""
         self._log.send(lease.site, wire.recall(lease), now_ms)
+
+    def checkpointed(self, lease: Lease, now_ms: int) -> None:
+        """Pass on to its site that the guest of a lease has saved its work."""
+        self._log.send(lease.site, wire.checkpointed(lease), now_ms)
 
     def report(self, now_ms: int) -> None:
         """Report to their gateways what this step has made of leases that came from there."""
@@ -257,6 +267,20 @@ class RemoteSiteProtocol:
             return ()
         self._by_origin[submit.metadata.origin, submit.metadata.origin_id] = request.id
         return [Submitted(request)]
+
+    def _guest_checkpointed(self, origin_id: int, gateway: str, now_ms: int) -> Iterable[Event]:
+        """Take it in, or pass it on; where there is nothing to save any more, it says nothing."""
+        lease_id = self._by_origin.get((gateway, origin_id))
+        if lease_id is None:
+            return ()
+        lease = self._leases.row(lease_id).lease
+        if lease.site in self._core.gateway.registry.remotes and not lease.state.is_final:
+            self.checkpointed(lease, now_ms)
+            return ()
+        try:
+            return self._checkpoints.report(lease_id, now_ms)
+        except (Closed, CannotCheckpoint):
+            return ()
 
     def _give_up(self, origin_id: int, gateway: str) -> Iterable[Event]:
         lease_id = self._by_origin.get((gateway, origin_id))

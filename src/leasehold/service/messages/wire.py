@@ -89,6 +89,7 @@ class _Named(BaseModel):
     lease: Id
     name: Text
     project: Text
+    notify: Text
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
 
 
@@ -98,6 +99,11 @@ _OfferBody = create_model("_OfferBody", __base__=_Named, **_FIELDS)
 
 class _RecallBody(BaseModel):
     kind: Literal["recall"]
+    lease: Id
+
+
+class _CheckpointedBody(BaseModel):
+    kind: Literal["checkpointed"]
     lease: Id
 
 
@@ -116,7 +122,12 @@ class Report(BaseModel):
     overhead_vm_ms: Natural
 
 
-_KINDS: Mapping[str, type[BaseModel]] = {"offer": _OfferBody, "recall": _RecallBody, "report": Report}
+_KINDS: Mapping[str, type[BaseModel]] = {
+    "offer": _OfferBody,
+    "recall": _RecallBody,
+    "checkpointed": _CheckpointedBody,
+    "report": Report,
+}
 
 
 # Reading
@@ -137,7 +148,14 @@ class Recall:
     lease_id: int
 
 
-Message = Offer | Recall | SiteReported
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """A lease whose guest has saved its work by its own means."""
+
+    lease_id: int
+
+
+Message = Offer | Recall | Checkpointed | SiteReported
 
 
 def read(body: object, sender: str) -> Message:
@@ -145,7 +163,9 @@ def read(body: object, sender: str) -> Message:
     kind = body.get("kind") if isinstance(body, dict) else None
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise InvalidField("message.kind", kind, "offer, recall or report: is one of the two of another version?")
+        raise InvalidField(
+            "message.kind", kind, "offer, recall, checkpointed or report: is one of the two of another version?"
+        )
     try:
         read = dict(model.model_validate(body))
     except ValidationError as error:
@@ -154,6 +174,8 @@ def read(body: object, sender: str) -> Message:
     lease_id = read.pop("lease")
     if model is _RecallBody:
         return Recall(lease_id)
+    if model is _CheckpointedBody:
+        return Checkpointed(lease_id)
     if model is Report:
         return SiteReported(lease_id, sender, **read | {"reason": read["reason"] or Reason.ROUTED})
     return Offer(lease_id, _submit(read, sender, lease_id))
@@ -161,7 +183,8 @@ def read(body: object, sender: str) -> Message:
 
 def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
-    metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, project=read.pop("project"))
+    more = {name: read.pop(name) for name in ("project", "notify")}
+    metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, **more)
     read |= {
         "ready_ms": read["ready_ms"] or 0,
         "consumer": _called_here(gateway, read["consumer"]),
@@ -202,6 +225,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
         "wait": wait,
         "name": metadata.name,
         "project": metadata.project,
+        "notify": metadata.notify,
         "command": metadata.command,
     }
 
@@ -209,6 +233,11 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
 def recall(lease: Lease) -> Body:
     """Make the message that asks a site to give up a lease."""
     return {"kind": "recall", "lease": lease.id}
+
+
+def checkpointed(lease: Lease) -> Body:
+    """Make the message that the guest of a lease has saved its work."""
+    return {"kind": "checkpointed", "lease": lease.id}
 
 
 def report(lease: Lease, metadata: LeaseMetadata) -> Body:

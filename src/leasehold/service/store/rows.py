@@ -33,6 +33,7 @@ class LeaseMetadata:
     ``native_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
     ``coallocation_id``  the co-allocation of which this is a component
     ``job_id``    the job of which this is an attempt, and in ``constraints`` what its machines are to be
+    ``notify``    how its guest is told before it is preempted, as in `leasehold.service.drivers.protocol.Order`
     ``project``   its user's label for accounting
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
@@ -49,6 +50,7 @@ class LeaseMetadata:
     job_id: int | None = None
     constraints: PlacementConstraints = NO_CONSTRAINTS
     project: str = ""
+    notify: str = ""
     reported: str = ""
 
     def say(self, reason: Reason, breach: Breach | None = None) -> None:

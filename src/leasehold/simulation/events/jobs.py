@@ -32,7 +32,7 @@ from leasehold.jobs.events import (
     NodesSeen,
     SeenNode,
 )
-from leasehold.jobs.job import Attempt, AttemptState, Fault, JobRecord, JobRequest, site_of
+from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord, JobRequest, site_of
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
@@ -294,7 +294,7 @@ class JobsOnNodes:
             boot_ms = self._scenario.boot_ms
             self._watcher.machines_made(record, len(edges))
         self._take(attempt.nodes, amounts)
-        sets_up_ms = max(edge.weight_ms for edge in edges) + boot_ms
+        sets_up_ms = max(edge.weight_ms - self.scheduler.waiting_ms(edge.node) for edge in edges) + boot_ms
         lease_id = next(self._lease_ids)
         tried = self._tries[lease_id] = _Try(record, attempt, sets_up_ms, next(self._order))
         self._held[tried.key] = (attempt.nodes, amounts)
@@ -390,13 +390,13 @@ class JobsOnNodes:
     def _decided(self, effect: Decision, now_ms: int) -> None:
         tried = self._tries.get(effect.lease.id)
         if tried is not None and tried.lease is None and effect.outcome in {Outcome.WAIT, Outcome.HOLD}:
-            self._stands(effect.lease, AttemptState.QUEUED, now_ms, effect.reason.value)
+            self._stands(effect.lease, AttemptState.QUEUED, now_ms, effect.reason.value, effect.lease.reserved_ms)
 
-    def _stands(self, lease: Lease, state: AttemptState, now_ms: int, why: str = "") -> None:
+    def _stands(self, lease: Lease, state: AttemptState, now_ms: int, why: str = "", begins_ms: int = NOT_YET) -> None:
         tried = self._tries.get(lease.id)
         if tried is not None and tried.key in self._held:
             self._now_ms = now_ms
-            self._inbox.append(AttemptStands(*tried.key, state, why))
+            self._inbox.append(AttemptStands(*tried.key, state, why, begins_ms))
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         """The command has ended, or its lease came to nothing; an attempt that was stopped or lost is over already."""

@@ -1,4 +1,4 @@
-"""Users who change their minds: they cancel requests, lose patience, and ask for more time.
+"""Users who change their minds: they cancel requests, lose patience, and ask for more time; and guests that checkpoint.
 
 What the users of a stream do is drawn for each of its jobs from random streams of their own, those of local jobs and of
 guests apart, so that a run with guests and one without see the same local users.
@@ -12,17 +12,21 @@ from random import Random
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import CoAllocationClosed, LeaseClosed, PartLeased, StartLease
-from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested
+from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested, LeaseCheckpointed
+from leasehold.model.lease import LeaseState
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
 from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.streams import random_stream
 
-GIVES_UP, CANCELS, EXTENDS, TOLD = "gives-up", "cancels", "extends", "told"
-"""What a user does: stops waiting, cancels whatever the state, asks for more time; or what the timeline says."""
+GIVES_UP, CANCELS, EXTENDS, CHECKPOINTS, TOLD = "gives-up", "cancels", "extends", "checkpoints", "told"
+"""What a user does: stops waiting, cancels whatever the state, asks for more time; a guest checkpoints; or what the
+timeline says."""
 
 _EXTENDS_AFTER = 0.9
 """Part of the requested time after which more is asked for."""
+
+_COUNTED: Mapping[type, str] = {ExtendRequested: "extend", LeaseCheckpointed: "checkpoint"}
 
 Subject = tuple[str, int]
 """What a user asked for, by its number: a "lease", or a "coallocation" with all of its components."""
@@ -51,8 +55,10 @@ class Users:
         self._sequence = 0
         self._waiting: set[Subject] = set()
         self._will_extend: dict[int, int] = {}
+        self._checkpoint_every_ms: dict[int, int] = {}
         self._part_of: dict[int, int] = {}
         self._seen: set[int] = set()
+        self._now_ms = 0
         for index, entry in enumerate(self._told):
             self._at(entry.at_ms, TOLD, ("entry", index))
         self.handlers: Mapping[type, Handler] = {
@@ -97,19 +103,23 @@ class Users:
             self._at(request.submit_ms + max(1, round(when * request.duration_ms)), CANCELS, subject)
         if extends < users.extend_share and subject[0] == "lease":
             self._will_extend[request.id] = max(1, round(users.extend_by * request.duration_ms))
+        if users.checkpoint_every_ms is not None and not request.is_local:
+            self._checkpoint_every_ms[request.id] = users.checkpoint_every_ms
 
-    def next_ms(self, *, idle: bool) -> int:  # noqa: ARG002 - there is an end to them
-        """When the next of them does something."""
+    def next_ms(self, *, idle: bool) -> int:
+        """When the next of them does something; no waiting lease can hope for checkpoints, which go on for ever."""
+        if idle and self._checkpoint_every_ms:
+            return min((at_ms for at_ms, _, what, _ in self._due if what != CHECKPOINTS), default=NEVER_MS)
         return self._due[0][0] if self._due else NEVER_MS
 
     def events(self, now_ms: int) -> list[Event]:
         """Say what users do in this instant."""
         found: list[Event] = []
         while self._due and self._due[0][0] <= now_ms:
-            _, _, what, subject = heappop(self._due)
+            self._now_ms, _, what, subject = heappop(self._due)
             event = self._event(what, subject)
             if event is not None:
-                self.counts["extend" if isinstance(event, ExtendRequested) else "cancel"] += 1
+                self.counts[_COUNTED.get(type(event), "cancel")] += 1
                 found.append(event)
         return found
 
@@ -122,12 +132,24 @@ class Users:
                 return None
             what, subject, by_ms = EXTENDS if entry.kind == "extend" else CANCELS, known, entry.by_ms or 0
         kind, number = subject
+        if what == CHECKPOINTS:
+            return self._checkpoint(number)
         is_open = number in (self._gateway.leases if kind == "lease" else self._gateway.coallocations.open)
         if not is_open or (what == GIVES_UP and subject not in self._waiting):
             return None
         if what == EXTENDS:
             return ExtendRequested(number, by_ms or self._will_extend[number]) if kind == "lease" else None
         return CancelRequested(number) if kind == "lease" else CoAllocationCancelled(number)
+
+    def _checkpoint(self, lease_id: int) -> Event | None:
+        lease = self._gateway.leases.get(lease_id)
+        if lease is None:
+            return None
+        now_ms = self._now_ms
+        self._at(now_ms + self._checkpoint_every_ms[lease_id], CHECKPOINTS, ("lease", lease_id))
+        if lease.state is not LeaseState.RUNNING or lease.ran_ms(now_ms) == 0:
+            return None
+        return LeaseCheckpointed(lease_id, lease.incarnation, now_ms)
 
     def _at(self, at_ms: int, what: str, subject: Subject) -> None:
         self._sequence += 1
@@ -140,6 +162,9 @@ class Users:
         lease = effect.lease
         self._waiting.discard(("lease", lease.id))
         self._waiting.discard(("coallocation", self._part_of.get(lease.id, 0)))
+        every_ms = self._checkpoint_every_ms.get(lease.id)
+        if every_ms is not None and lease.incarnation == 1:  # it goes on for as long as the lease is open
+            self._at(now_ms + lease.overhead_ms + every_ms, CHECKPOINTS, ("lease", lease.id))
         if lease.id in self._will_extend:
             planned_ms = self._gateway.sites[lease.site].allocations.wall_ms(lease.work_left)
             self._at(now_ms + max(1, round(_EXTENDS_AFTER * planned_ms)), EXTENDS, ("lease", lease.id))
@@ -147,6 +172,7 @@ class Users:
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
         self._waiting.discard(("lease", effect.lease.id))
         self._part_of.pop(effect.lease.id, None)
+        self._checkpoint_every_ms.pop(effect.lease.id, None)
 
     def _coallocation_closed(self, effect: CoAllocationClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
         self._waiting.discard(("coallocation", effect.coallocation.id))

@@ -108,6 +108,15 @@ class StreamUsers:
         ),
     ] = 0.0
     extend_by: Annotated[float, Number("extension, as a part of the requested time", least=0.001, most=1000)] = 0.5
+    checkpoint_every_ms: Annotated[
+        int | None,
+        Seconds(
+            "interval at which a guest saves its work by itself and reports a checkpoint",
+            more=", from its start on, while it runs; the victim policy `least-lost` looks at what was done since",
+            unset="never",
+            least_ms=1,
+        ),
+    ] = None
 
 
 USERS = Table(StreamUsers, "What the users of a stream do with their requests.")

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,34 @@ async def lending(folder: Path, clusters: tuple[SlurmCluster, ...]) -> AsyncIter
             yield federation
 
 
+@asynccontextmanager
+async def lending_with_notice(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federation]:
+    """A gateway in front of one cluster, whose owner lets preemption wait longer than any test takes."""
+    terms = ClusterTerms(speed_mips=REFERENCE_MIPS, overhead=_AT_ONCE, notice_ms=600_000)
+    options = guest_options(cluster) | {"look_every_s": LOOK_EVERY_S, "probe_every_s": 0}
+    site = SiteSpec(cluster.name, cluster.slots, terms, driver="slurm", options=options)
+    service = ServiceSpec(reference_mips=REFERENCE_MIPS, reconcile_every_ms=500)
+    with open_store(f"sqlite:///{folder / 'store.db'}") as store:
+        config = ServiceConfig(clusters=(site,), service=service)
+        async with Federation.open(config, store, folder, now_ms, Metrics()) as federation:
+            yield federation
+
+
+SAVES_ON_SIGNAL = """
+save() { echo saved; touch "$LEASEHOLD_CHECKPOINTED"; }
+trap save USR1
+echo ready
+while :; do sleep 0.2; done
+"""
+SAVES_ON_FILE = """
+echo ready
+until [ -s "$LEASEHOLD_NOTICE" ]; do sleep 0.2; done
+echo saved
+touch "$LEASEHOLD_CHECKPOINTED"
+while :; do sleep 0.2; done
+"""
+
+
 async def until(what: Callable[[], bool], why: str) -> None:
     give_up_s = time.monotonic() + PATIENCE_S
     while not await asyncio.to_thread(what):
@@ -104,3 +133,31 @@ def test_a_users_job_that_wants_whole_nodes_starts_although_guests_are_everywher
             await until(lambda: running_vms(alpha) + running_vms(beta) == 0, "guests do not go")
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("how", "script"), [("SIGUSR1", SAVES_ON_SIGNAL), ("file", SAVES_ON_FILE)])
+def test_a_guest_that_is_told_saves_its_work_and_says_so_from_its_job(
+    clusters: tuple[SlurmCluster, ...], tmp_path: Path, how: str, script: str
+) -> None:
+    """The user's job starts because the guest has reported, long before the time for that is over."""
+    asyncio.run(is_told(clusters[0], tmp_path, how, script))
+
+
+async def is_told(cluster: SlurmCluster, tmp_path: Path, how: str, script: str) -> None:
+    async with lending_with_notice(tmp_path, cluster) as federation:
+        asked = submit("physics", LeaseType.CANCELABLE, cluster.slots, 3_600_000, command=("bash", "-c", script))
+        row, _ = await federation.submit(replace(asked, metadata=replace(asked.metadata, notify=how)))
+        number = row.lease.id
+
+        async def writes(word: str) -> None:
+            give_up_s = time.monotonic() + PATIENCE_S
+            while word not in await federation.console(number):
+                assert time.monotonic() < give_up_s, f"the guest never wrote {word}"
+                await asyncio.sleep(0.1)  # other people's daemons tell nobody
+
+        await writes("ready")
+        job = cluster.run("sbatch", "--parsable", "--exclusive", "--wrap", "true").strip()
+        await until(lambda: cluster.run("squeue", "--noheader", "--jobs", job).strip() == "", "the job never ran")
+        await writes("saved")
+        told = [line.what for line in federation.store.journal(0, 1_000, lease_id=number)]
+        assert told.index("notified") < told.index("checkpointed")

@@ -61,6 +61,7 @@ async def submit_lease(
     The response comes once the request is stored durably: whatever happens then, it is not lost, and not run
     twice.
     """
+    call.federation.notices.check(body.notify)
     row, new = await call.federation.submit(_submission(body, call.principal, idempotency_key))
     response.headers["Location"] = f"{router.prefix}/{row.lease.id}"
     response.status_code = 201 if new else 200
@@ -132,6 +133,22 @@ async def extend_lease(call: Authorized, lease_id: Number, body: ExtensionSpec) 
     """Extend a lease, if no other lease needs its machines."""
     await _check(call, lease_id, Permission.LEASE_EXTEND)
     return show_lease(await call.federation.extend(lease_id, read_duration(body.by_s)))
+
+
+@router.post(
+    "/{lease_id:number}/checkpointed",
+    operation_id="reportCheckpoint",
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.CANNOT_CHECKPOINT, Kind.LEASE_CLOSED),
+)
+@needs(Permission.LEASE_EXTEND)
+async def report_checkpoint(call: Authorized, lease_id: Number) -> Lease:
+    """Report that the guest has saved its work by its own means, just now.
+
+    Victim policies count what is lost from then on; a guest that was told of its preemption needs no more time, and
+    is preempted at once.
+    """
+    await _check(call, lease_id, Permission.LEASE_EXTEND)
+    return show_lease(await call.federation.checkpointed(lease_id))
 
 
 @router.get("/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE))
@@ -209,8 +226,10 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
     if request.is_local and body.max_restarts is not None:
         raise InvalidField("max_restarts", body.max_restarts, "none: a local request does not begin again")
     _check_wait(request)
+    if body.notify and request.lease_type is LeaseType.NON_PREEMPTABLE:
+        raise InvalidField("notify", body.notify, "nothing: a non-preemptable lease is never preempted")
     require_submission(principal, home=home, group=group)
-    metadata = LeaseMetadata(body.name, tuple(body.command), project=body.project)
+    metadata = LeaseMetadata(body.name, tuple(body.command), project=body.project, notify=body.notify)
     return Submit(request, metadata, key=key, request_hash=request_hash(body) if key else "")
 
 

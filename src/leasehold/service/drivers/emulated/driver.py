@@ -56,7 +56,7 @@ class EmulatedDriver:
     @property
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
-        return self._hardware.capabilities
+        return replace(self._hardware.capabilities, notice=True)
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence; raises ConnectionError where the line is cut."""
@@ -93,6 +93,11 @@ class EmulatedDriver:
         await self.line.reach()
         here = await self._act(lambda _: self._machines.output(lease_id))
         return await self._in_turn(self._store.output_of, lease_id) if here is None else here
+
+    async def notify(self, order: Order, until_ms: int) -> None:
+        """Tell a guest that it will be preempted: that is written to its console."""
+        await self.line.reach()
+        await self._act(lambda now_ms: self._machines.tell(order, until_ms, now_ms))
 
     async def nodes(self) -> list[NodeFacts]:
         """Look at all nodes; raises ConnectionError where the line is cut."""

@@ -261,6 +261,14 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._check_node(node)
         self._node_faults.lose(node, software.lower(), now_ms + for_ms)
 
+    def tell(self, order: Order, until_ms: int, now_ms: int) -> None:
+        """Write down that the guest of an order is told of it; it does nothing about that."""
+        current = self.current(order.lease_id)
+        if current is not None and current.incarnation == order.incarnation and not current.is_over:
+            left_s = max(0, until_ms - now_ms) / 1000
+            self._write(Action.TELL, current, now_ms, f"by {order.notify} that it will be preempted in {left_s:g} s")
+            self.touch(current)
+
     def nodes(self, now_ms: int) -> list[NodeFacts]:
         """Observe the nodes, as they were when time was last passed."""
         return self._nodes.facts(now_ms)

@@ -82,7 +82,7 @@ class EmulatedInstance(Instance):
 
 
 class Action(StrEnum):
-    """What happened to the machines of a lease: six things that are ordered, four that follow."""
+    """What happened to the machines of a lease: six things that are ordered, four that follow, and what it is told."""
 
     BOOT = "boot"
     SAVE = "save"
@@ -94,6 +94,7 @@ class Action(StrEnum):
     SAVED = "saved"
     END = "end"
     FAIL = "fail"
+    TELL = "tell"
 
 
 BRINGS_UP = frozenset({Action.BOOT, Action.LOAD, Action.RECEIVE})
@@ -118,6 +119,7 @@ _SENTENCES = {
     Action.SAVED: "has saved its memory",
     Action.END: "has ended",
     Action.FAIL: "has failed: {detail}",
+    Action.TELL: "is told {detail}",
 }
 
 

@@ -37,6 +37,7 @@ class Instance:
     ``exit_status``  of its command, where it has ended and that is known
     ``fault``        the `leasehold.jobs.job.Fault` for which it failed
     ``nodes``        on which node each machine is; empty where that is not known
+    ``checkpointed_ms``  when its guest last said in its machines that it has saved its work; 0: never
     """
 
     lease_id: int
@@ -51,6 +52,7 @@ class Instance:
     exit_status: int | None = None
     fault: str = ""
     nodes: tuple[str, ...] = ()
+    checkpointed_ms: int = 0
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int, **more: Any) -> Self:  # noqa: ANN401 - fields
@@ -92,7 +94,7 @@ class Instance:
 
     def observed(self) -> Observation:
         """Return what can be seen of it."""
-        how = (self.detail, self.exit_status, self.fault, self.nodes)
+        how = (self.detail, self.exit_status, self.fault, self.nodes, self.checkpointed_ms)
         return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
 

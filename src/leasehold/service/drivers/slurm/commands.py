@@ -131,6 +131,12 @@ class Slurm:
         done = self._run([*command, str(job_id)])
         return _complaint(done) if done.returncode else ""
 
+    def signal(self, job_id: int, signal: str) -> str:
+        """Send a signal (``SIGUSR1``) to every process of a job; returns what the command complained of."""
+        name = signal.removeprefix("SIG")
+        done = self._run(["scancel", *self._cluster, f"--signal={name}", "--full", str(job_id)])
+        return _complaint(done) if done.returncode else ""
+
     # how
 
     def _read(self, read: Callable[[str], Result], program: str, *words: str) -> Result:

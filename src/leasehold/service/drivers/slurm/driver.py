@@ -95,6 +95,10 @@ class SlurmDriver:
         """Return what a lease's command has written; also of the last few hundred leases that are over."""
         return await self._in_turn(lambda: self._directories.last_of(lease_id).output())
 
+    async def notify(self, order: Order, until_ms: int) -> None:
+        """Tell a guest by a file, and by a signal if it asked for one; raises where Slurm does not answer."""
+        await self._in_turn(self._reconciler.notify, order, until_ms)
+
     async def nodes(self) -> list[NodeFacts]:
         """Observe all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
         return await self._in_turn(self._nodes)

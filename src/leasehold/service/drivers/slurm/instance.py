@@ -63,6 +63,7 @@ class JobInstance(DesiredInstance):
     ``on_nodes``  where it has to run, one VM on each, if its order names nodes; ``cores`` of each of its VMs
     ``user``      as whom it runs, with ``uid`` and ``gid``; no other user's job is ever taken for it
     ``owner``     of its tag, with ``secret``
+    ``notify``    how its guest is told before it is preempted
     """
 
     job_id: int | None = None
@@ -74,6 +75,7 @@ class JobInstance(DesiredInstance):
     gid: int
     owner: str
     secret: str
+    notify: str = ""
 
     @property
     def is_observed(self) -> bool:

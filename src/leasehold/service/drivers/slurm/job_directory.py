@@ -20,15 +20,18 @@ from pathlib import Path
 
 from leasehold.service.drivers.bounds import exit_status_in, time_ms_in
 from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import SIGNAL
 from leasehold.service.drivers.slurm.instance import JobInstance, RunRecord
 
 WORK = "work"
 """The directory of the job's own user, in the one that is the gateway's."""
 CONSOLE, BEGUN, ENDED, OUTPUT, ERROR = "console", "begun", "ended", "output", "error"
-NODES = "nodes"
-"""The file in the gateway's; the others are in ``work``."""
+NODES, NOTICE = "nodes", "notice"
+"""Files in the gateway's; the others are in ``work``."""
+CHECKPOINTED = "checkpointed"
+"""A guest touches it when it has saved its work."""
 
-_OURS, _PASSED_THROUGH, _ITS_USERS = 0o600, 0o711, 0o700
+_OURS, _READ_BY_ALL, _PASSED_THROUGH, _ITS_USERS = 0o600, 0o644, 0o711, 0o700
 _REMOVED_WITHIN_S = 10
 _REMOVED_AT_ONCE = 2_000
 """So that their paths go into one command."""
@@ -45,6 +48,7 @@ _SCRIPT = """\
 # Written by Leasehold for lease {lease}: cancelling this job ends the lease.
 cd {folder} || exit
 rm -f {ENDED} {BEGUN}
+{trap}
 for before in {OUTPUT} {OUTPUT}.* {ERROR} {ERROR}.*; do
     if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
 done
@@ -70,8 +74,11 @@ def batch_script(instance: JobInstance, work: Path) -> str:
             runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
         else:
             runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2> {ERROR}"
+    # The shell itself must outlive a signal for the command; a handler, unlike `trap ''`, is not inherited.
+    is_signal = instance.notify.startswith(SIGNAL)
+    trap = f"trap : {instance.notify.removeprefix(SIGNAL)}" if is_signal else ":"
     names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR}
-    return _SCRIPT.format(lease=instance.lease_id, folder=shlex.quote(str(work)), command=runs, **names)
+    return _SCRIPT.format(lease=instance.lease_id, folder=shlex.quote(str(work)), command=runs, trap=trap, **names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,34 @@ class JobDirectory:
         """Where the job works."""
         return self.path / WORK
 
+    @property
+    def notice(self) -> Path:
+        """The file that says until when the job has before it is preempted."""
+        return self.path / NOTICE
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file that the job touches when it has saved its work."""
+        return self.work / CHECKPOINTED
+
+    def give_notice(self, until_ms: int) -> None:
+        """Write until when the job has (Unix seconds), where its user can read and not change it; raises OSError."""
+        partial = self.path / f"{NOTICE}.partial"
+        _replace_file(partial, f"{until_ms // 1000}\n", _READ_BY_ALL)
+        partial.chmod(_READ_BY_ALL)  # whatever the umask is
+        partial.replace(self.notice)
+
+    def checkpointed_ms(self) -> int:
+        """When the job last touched its file (Unix ms); 0: never, or what is there is no file."""
+        try:
+            found = self.checkpoint.lstat()
+        except OSError:
+            return 0
+        return (time_ms_in(str(found.st_mtime_ns // 1_000_000)) or 0) if stat.S_ISREG(found.st_mode) else 0
+
     def create(self, instance: JobInstance) -> None:
         """Make it; raises OSError."""
+        self.notice.unlink(missing_ok=True)
         make_work_folder(self.path, instance.uid, instance.gid)
         _replace_file(self.path / NODES, "\n".join(instance.on_nodes), _OURS)
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import not_one_per_node
-from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import SIGNAL, Capabilities, Clock, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.order_rules import Action
 from leasehold.service.drivers.reconciler.store import InstanceStore
@@ -44,7 +44,11 @@ class JobReconciler:
         clock: Clock,
     ) -> None:
         self.capabilities = Capabilities(
-            suspend=options.suspend is not OnSuspend.NONE, migrate=False, commands=True, native_queue=True
+            suspend=options.suspend is not OnSuspend.NONE,
+            migrate=False,
+            commands=True,
+            native_queue=True,
+            notice=True,
         )
         self.instances = DesiredState(JobInstance, slots, self.capabilities, store.instances(), store.tombstones())
         self.suspect_since_ms: dict[str, int] = {}
@@ -99,6 +103,11 @@ class JobReconciler:
         return strays
 
     def _update(self, instance: JobInstance, job: Job | None) -> None:
+        if instance.phase is Phase.RUNNING and not instance.is_leaving:
+            at_ms = min(self._directories.of(instance).checkpointed_ms(), self._clock())
+            if at_ms > instance.checkpointed_ms:
+                instance.checkpointed_ms = at_ms
+                self.instances.touch(instance)
         now = observed(instance, job, self._directories.of(instance).run_record, self._clock())
         if now.fault == Fault.SOFTWARE_GONE and job is not None:
             self.suspect_since_ms.update(dict.fromkeys(job.cpus_by_node, now.since_ms))
@@ -155,7 +164,7 @@ class JobReconciler:
         whose = {} if user is None else {"user": user.name, "uid": user.uid, "gid": user.gid}
         cores = order.constraints.cores or self._options.cpus_per_vm
         tag = {"owner": self._store.identity, "secret": uuid4().hex}
-        return {"on_nodes": order.constraints.nodes, "cores": cores, **whose, **tag}
+        return {"on_nodes": order.constraints.nodes, "cores": cores, "notify": order.notify, **whose, **tag}
 
     def _refuse(self, action: Action, order: Order, seen: Snapshot) -> Problem | None:
         """Say why a job cannot come, or come back."""
@@ -201,6 +210,10 @@ class JobReconciler:
             script = batch_script(instance, directory.work)
             given = self._sbatch_options(instance, directory.work, seen) | user.sbatch_options
             environment = {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)}
+            environment |= {
+                "LEASEHOLD_NOTICE": str(directory.notice),
+                "LEASEHOLD_CHECKPOINTED": str(directory.checkpoint),
+            }
             instance.job_id = self._slurm.submit(script, given, environment, requeue=requeue)
         except SlurmRefused as refused:
             problem = Problem(str(refused), again=refused.again)
@@ -287,6 +300,19 @@ class JobReconciler:
         if instance.detail != detail:
             instance.detail = detail
             self.instances.touch(instance)
+
+    # notices
+
+    def notify(self, order: Order, until_ms: int) -> None:
+        """Tell the guest of an order that it will be preempted; raises SlurmUnavailable, OSError."""
+        instance = self.instances.current(order.lease_id)
+        if instance is None or instance.incarnation != order.incarnation or instance.phase is not Phase.RUNNING:
+            return
+        self._directories.of(instance).give_notice(until_ms)
+        if order.notify.startswith(SIGNAL) and instance.job_id is not None:
+            complaint = self._slurm.signal(instance.job_id, order.notify)
+            if complaint:
+                raise SlurmUnavailable(complaint)
 
     # the site's own users
 

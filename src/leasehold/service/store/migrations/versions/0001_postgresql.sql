@@ -137,6 +137,7 @@ CREATE TABLE leases (
     dispatched_ms BIGINT NOT NULL,
     restarts BIGINT NOT NULL,
     place BIGINT NOT NULL,
+    checkpointed_ms BIGINT NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,
     origin TEXT NOT NULL,
@@ -149,6 +150,7 @@ CREATE TABLE leases (
     job_id BIGINT,
     constraints TEXT NOT NULL,
     project TEXT NOT NULL,
+    notify TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 
@@ -337,6 +339,8 @@ CREATE TABLE orders (
     other_site TEXT NOT NULL,
     constraints TEXT NOT NULL,
     account TEXT NOT NULL,
+    notify TEXT NOT NULL,
+    notice_ms BIGINT NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,
     attempts BIGINT NOT NULL,

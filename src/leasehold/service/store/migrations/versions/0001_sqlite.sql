@@ -142,6 +142,7 @@ CREATE TABLE leases (
     dispatched_ms INTEGER NOT NULL,
     restarts INTEGER NOT NULL,
     place INTEGER NOT NULL,
+    checkpointed_ms INTEGER NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,
     origin TEXT NOT NULL,
@@ -154,6 +155,7 @@ CREATE TABLE leases (
     job_id INTEGER,
     constraints TEXT NOT NULL,
     project TEXT NOT NULL,
+    notify TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 )
  STRICT;
@@ -354,6 +356,8 @@ CREATE TABLE orders (
     other_site TEXT NOT NULL,
     constraints TEXT NOT NULL,
     account TEXT NOT NULL,
+    notify TEXT NOT NULL,
+    notice_ms INTEGER NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,
     attempts INTEGER NOT NULL,
