@@ -31,7 +31,7 @@ from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
 from leasehold.protocol.problems import Kind
 from leasehold.service.api import routers
-from leasehold.service.api.routers.home import ICON
+from leasehold.service.api.routers.dashboard import ICON
 from leasehold.service.auth.permissions import PERMISSIONS
 from leasehold.service.auth.principal import Role
 from leasehold.simulation.scenario.parse import scenario_from_dict

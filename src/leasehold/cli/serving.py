@@ -60,7 +60,7 @@ class Herald:
             answer_json(facts)
         self.say(self._greeting(listening), "listening", **facts)
         if self.wanted.demo and listening.token_file is not None:
-            await DemoLoad(listening.url, listening.token_file.read_text(encoding="utf-8").strip()).run()
+            await DemoLoad(listening.url, _token(listening.token_file)).run()
 
     def say(self, text: str, event: str, **facts: object) -> None:
         """Say something in the way that fits."""
@@ -73,6 +73,7 @@ class Herald:
         return {
             "version": __version__,
             "url": listening.url,
+            "dashboard": self._dashboard(listening),
             "data": str(self.place.folder),
             "store": without_password(self.place.store_url(self.config.service)),
             "token_file": None if listening.token_file is None else str(listening.token_file),
@@ -92,16 +93,27 @@ class Herald:
                 f"  token    {token}",
                 "Owners lend to:",
                 *(f"  {line}" for line in summary(self.config)),
+                *([f"In a browser: {self._dashboard(listening)}"] if self.wanted.demo else []),
                 "Ctrl-C stops it. Now, in another terminal:",
                 f"  {self._next_command()}",
             )
         )
+
+    def _dashboard(self, listening: Listening) -> str:
+        """Return the address for a browser; that of the demonstration signs it in as its administrator."""
+        if not self.wanted.demo or listening.token_file is None:
+            return listening.url
+        return listening.sign_in(_token(listening.token_file))
 
     def _next_command(self) -> str:
         """Say what to type next; it names the address of the gateway only if that is not the default."""
         command = "lease list --watch" if self.wanted.demo else "lease submit --type suspendable --duration 60"
         usual = data_folder().expanduser().absolute() == self.place.folder
         return f"{'' if usual else f'LEASEHOLD_DATA={self.place.folder} '}leasehold {command}"
+
+
+def _token(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip()
 
 
 # The manager of one site: serves its own users whatever happens elsewhere, and guests of a gateway

@@ -104,7 +104,7 @@ class ServiceSpec:
         str,
         Text(
             "public URL, if it differs from the address",
-            more=", such as `https://leasehold.example.org`",
+            more=", such as `https://leasehold.example.org`; links of the dashboard begin with its path",
             unset="the address",
             optional=True,
             convert=_address,

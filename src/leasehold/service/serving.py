@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from tempfile import mkstemp
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
@@ -33,6 +34,7 @@ from leasehold.service.auth.authenticator import Authenticator
 from leasehold.service.auth.bootstrap_token import bootstrap_admin_token
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
+from leasehold.service.auth.sessions import KEY_FILE, session_key
 from leasehold.service.auth.tokens import Tokens
 from leasehold.service.clock import SteadyClock
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec
@@ -59,7 +61,7 @@ LONGEST_TURN_S = 0.001
 
 _PRIVATE = 0o700
 _FOR_NOBODY_ELSE = 0o077
-_OURS = frozenset({ADDRESS_FILE, STORE_FILE, "admin.token", "demo", "images", "leasehold.toml", "machines"})
+_OURS = frozenset({ADDRESS_FILE, STORE_FILE, "admin.token", "demo", "images", "leasehold.toml", "machines", KEY_FILE})
 """What makes a folder one of ours; whatever else is in it may be there for others."""
 
 
@@ -113,11 +115,15 @@ def _close_to_others(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A gateway that answers, at ``url``; ``token_file`` has its administrator's token, None: it has none."""
+    """A gateway that answers, at ``url``; ``token_file`` has its administrator's token, None: it has none.
+
+    ``sign_in`` makes an address that signs a browser in for the bearer of a token, while the gateway runs.
+    """
 
     url: str
     token_file: Path | None
     federation: Federation
+    sign_in: Callable[[str], str]
 
 
 Companion = Callable[[Listening], Awaitable[None]]
@@ -152,8 +158,11 @@ async def serve(
             federation.health.ahead_s = clock.ahead_s
             _let_the_engine_go_first()
             token_file = bootstrap_admin_token(store, data.folder, clock())
-            listening = Listening(_url(service, listener), token_file, federation)
-            app = _application(config, federation)
+            app = _application(config, federation, session_key(data.folder))
+            url = _url(service, listener)
+            listening = Listening(
+                url, token_file, federation, lambda token: f"{url}/sign-in?code={app.state.sessions.link(token)}"
+            )
             connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))
             server = Server(_uvicorn_config(app, service), connections, lambda: companion(listening))
             keep_what_was_read()
@@ -318,13 +327,13 @@ class _Reloading:
         )
 
 
-def _application(config: ServiceConfig, federation: Federation) -> Api:
+def _application(config: ServiceConfig, federation: Federation, key: bytes) -> Api:
     tokens = Tokens(federation.store, federation.clock)
     authenticator = Authenticator(tokens, Jwts(config.issuers, federation.clock))
-    return create_app(federation, authenticator, tokens, _api_settings(config.service, config.limits))
+    return create_app(federation, authenticator, tokens, _api_settings(config.service, config.limits, key))
 
 
-def _api_settings(service: ServiceSpec, limits: Limits) -> ApiSettings:
+def _api_settings(service: ServiceSpec, limits: Limits, key: bytes) -> ApiSettings:
     return ApiSettings(
         version=__version__,
         body_kib=limits.body_kib,
@@ -334,6 +343,8 @@ def _api_settings(service: ServiceSpec, limits: Limits) -> ApiSettings:
         probes_need_token=service.needs_token(service.probes),
         metrics_need_token=service.needs_token(service.metrics),
         page_needs_token=service.needs_token(service.page),
+        session_key=key,
+        prefix=urlsplit(service.url).path.rstrip("/"),
     )
 
 

@@ -122,12 +122,35 @@ POST   /v1/tokens                                            401     403      40
 GET    /v1/tokens                                            401     403      403       403    200   403
 DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
 GET    /v1/tokens/self                                       401     200      200       200    200   200
-GET    /form/jobs                                            200     200      200       200    200   200
+GET    /form/jobs                                            303     200      200       403    200   403
 POST   /form/jobs/words                                      401     200      200       403    200   403
 POST   /form/jobs/xml                                        401     200      200       403    200   403
-GET    /form                                                 307     307      307       307    307   307
 GET    /                                                     200     200      200       200    200   200
-POST   /                                                     400     400      400       400    400   400
+GET    /sign-in                                              200     200      200       200    200   200
+POST   /sign-in                                              403     403      403       403    403   403
+POST   /sign-out                                             401     303      303       303    303   403
+GET    /loans                                                303     200      200       200    200   403
+GET    /agreements/{of astro}                                303     200      200       200    200   403
+GET    /agreements/{of lattice}                              303     404      404       404    200   403
+GET    /queue                                                303     200      200       200    200   403
+GET    /timeline                                             303     200      200       200    200   403
+GET    /leases                                               303     200      200       200    200   403
+GET    /leases/{own}                                         303     200      200       404    200   403
+GET    /leases/{in astro}                                    303     404      200       404    200   403
+GET    /leases/{at das3}                                     303     404      404       200    200   403
+POST   /leases/{in astro}/cancel                             401     404      303       404    303   403
+POST   /leases/{at das3}/cancel                              401     404      404       303    303   403
+POST   /leases/{own}/extend                                  401     422      422       403    422   403
+POST   /leases/{at das3}/extend                              401     404      404       403    422   403
+GET    /nodes                                                303     200      200       200    200   403
+GET    /what-if                                              303     200      200       200    200   403
+GET    /submit                                               303     200      200       200    200   403
+POST   /submit                                               401     422      422       422    422   403
+GET    /history                                              303     200      200       200    200   403
+GET    /decisions                                            303     200      200       200    200   403
+GET    /decisions/0                                          303     404      404       404    404   403
+GET    /news?after=0                                         303     200      200       200    200   403
+GET    /static/dashboard.css                                 200     200      200       200    200   200
 GET    /docs                                                 200     200      200       200    200   200
 GET    /favicon.ico                                          204     204      204       204    204   204
 GET    /healthz                                              200     200      200       200    200   200
@@ -316,7 +339,7 @@ def test_everybody_gets_what_their_role_gives(
 ) -> None:
     method, before, after, kind = split(request_)
     path = f"{before}{place(house, caller, kind) if kind else ''}{after}"
-    if path == "/v1/changes":
+    if path in ("/v1/changes", "/news?after=0"):
         with house.stream(path, token_of(caller)) as stream:
             assert stream.answered() == status
         return

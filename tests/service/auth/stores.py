@@ -31,6 +31,10 @@ class MemoryTokens:
         self.asked += 1
         return next((copy(row) for row in self.rows.values() if row.hash == token_hash), None)
 
+    def token(self, token_id: str) -> TokenRow | None:
+        self.asked += 1
+        return copy(self.rows.get(token_id))
+
     def tokens(self) -> list[TokenRow]:
         return list(self.rows.values())
 

@@ -11,15 +11,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from leasehold.protocol.problems import MEDIA_TYPE
 from leasehold.service.api import error_handlers
 from leasehold.service.api.authorizer import Authorizer
-from leasehold.service.api.home.page import headers, problem_page
+from leasehold.service.api.dashboard.figures import Today
+from leasehold.service.api.dashboard.pages import HEADERS, problem_page
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
 from leasehold.service.api.routers import (
     agreements,
     changes,
     coallocations,
+    dashboard,
     form,
     health,
-    home,
     jobs,
     leases,
     messages,
@@ -33,6 +34,7 @@ from leasehold.service.api.routers.changes import Streams
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
 from leasehold.service.auth.limits import Limiter
+from leasehold.service.auth.sessions import Sessions
 from leasehold.service.auth.tokens import Tokens
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
@@ -73,12 +75,28 @@ class MetricsMiddleware:
         await self._app(scope, receive, measuring)
 
 
+class BehindPrefix:
+    """Takes the prefix off paths for proxies that leave it on; pages write it before each of their links."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http" and f"{scope['path']}/".startswith(f"{self._prefix}/"):
+            scope = dict(scope, path=scope["path"][len(self._prefix) :] or "/")
+            scope["raw_path"] = scope["path"].encode()
+        await self._app(scope, receive, send)
+
+
 class ProblemPages:
     """Shows problems as pages, with the same status, where HTML is accepted: by browsers, not by programs."""
 
-    def __init__(self, app: ASGIApp, version: str) -> None:
+    def __init__(self, app: ASGIApp, version: str, prefix: str) -> None:
         self._app = app
         self._version = version
+        self._prefix = prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
@@ -92,9 +110,9 @@ class ProblemPages:
             if message["type"] == "http.response.start" and _is_problem(message):
                 start = message
             elif start is not None:
-                body = problem_page(self._version, message["body"])
+                body = problem_page(self._version, self._prefix, message["body"])
                 changed = MutableHeaders(raw=start["headers"])
-                changed.update(headers())
+                changed.update(HEADERS)
                 changed["Content-Type"] = "text/html; charset=utf-8"
                 changed["Content-Length"] = str(len(body))
                 await send(start)
@@ -154,7 +172,7 @@ DOCUMENT = "/v1/openapi.json"
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images),
     *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
-    *(agreements.router, agreements.penalties, usage.router, health.router, home.router),
+    *(agreements.router, agreements.penalties, usage.router, health.router, form.pages, dashboard.router),
 )
 """Asked in this order: the one that has most to do first."""
 
@@ -190,16 +208,19 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
     app.state.settings = settings
     app.state.tokens = tokens
     app.state.messages = federation.messages
-    app.state.last_look = home.LastLook()
+    app.state.last_look, app.state.today = dashboard.LastLook(), Today()
     app.state.streams = Streams(settings.streams_per_consumer, federation.metrics)
     limiter = Limiter(settings.rate, "there were too many requests")
     submissions = Limiter(settings.submissions, "more was submitted than one consumer may in an hour")
     open_paths = health.open_to_all(settings)
-    app.state.authorizer = Authorizer(federation, authenticator, limiter, open_paths, submissions)
+    sessions = app.state.sessions = Sessions(settings.session_key, authenticator, tokens, federation.clock)
+    app.state.authorizer = Authorizer(federation, authenticator, limiter, open_paths, submissions, sessions)
     # the last one added is the first one asked
     app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)
     app.add_middleware(error_handlers.UnhandledErrors)
-    app.add_middleware(ProblemPages, version=settings.version)
+    app.add_middleware(ProblemPages, version=settings.version, prefix=settings.prefix)
     app.add_middleware(MetricsMiddleware, metrics=federation.metrics)
+    if settings.prefix:
+        app.add_middleware(BehindPrefix, prefix=settings.prefix)
     error_handlers.install(app)
     return app

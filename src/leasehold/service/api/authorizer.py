@@ -23,11 +23,12 @@ from leasehold.service.auth.authenticator import Authenticator
 from leasehold.service.auth.limits import Limiter
 from leasehold.service.auth.permissions import Permission, Scope, Target, allowed, reach, require_some
 from leasehold.service.auth.principal import Principal
+from leasehold.service.auth.sessions import COOKIE, Sessions, require_same_origin
 from leasehold.service.federation import Federation
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
-SUBMISSIONS = ("/v1/leases", "/v1/coallocations", "/v1/jobs")
+SUBMISSIONS = ("/v1/leases", "/v1/coallocations", "/v1/jobs", "/submit")
 """Submissions are stored for long, so they have a quota besides that of requests."""
 
 PLANNING = 10
@@ -71,17 +72,19 @@ class Authorizer:
         limiter: Limiter,
         open_paths: frozenset[str],
         submissions: Limiter,
+        sessions: Sessions,
     ) -> None:
         self.federation = federation
         self._authenticator = authenticator
         self._limiter = limiter
         self._open_paths = open_paths
         self._submissions = submissions
+        self._sessions = sessions
 
     async def authorize(self, request: Request, permissions: tuple[Permission, ...], cost: int = 1) -> Call:
         """Authenticate the caller, count the request, and check that the caller has a permission for it at all."""
         if request.scope["path"] in self._open_paths:
-            return Call(_ANONYMOUS, self.federation)
+            return Call(await self._of_session(request) or _ANONYMOUS, self.federation)
         principal = await self._principal(request)
         self._limiter.take(principal.consumer, monotonic(), cost)
         if not any(reach(principal, permission) for permission in permissions):
@@ -105,7 +108,21 @@ class Authorizer:
             return False
         return True
 
+    async def _of_session(self, request: Request) -> Principal | None:
+        """Whose session the cookie of a request is; a token in its header goes before it."""
+        cookie = request.cookies.get(COOKIE)
+        if cookie is None or "authorization" in request.headers:
+            return None
+        principal = await self._sessions.principal(cookie)
+        if principal is not None:
+            origin = self.federation.config.service.url or str(request.base_url)
+            require_same_origin(request.method, request.headers, origin)
+        return principal
+
     async def _principal(self, request: Request) -> Principal:
+        in_session = await self._of_session(request)
+        if in_session is not None:
+            return in_session
         address = request.client.host if request.client else ""
         return await self._authenticator.principal(request.headers.get("authorization"), address)
 

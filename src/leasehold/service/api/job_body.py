@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
-from leasehold.configuration.job_description.description import BYTES, MIB, Looking, body_of, read_fields
+from leasehold.configuration.job_description.description import BYTES, MIB, Looking, body_of, read_array, read_fields
 from leasehold.configuration.job_description.documents import JSDL, read_xml
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.protocol.fields import read_moment, show_moment, unix_ms
@@ -109,7 +109,7 @@ def _of_form(content: bytes) -> dict[str, Any]:
         for name, size, unit, place in rows
     ]
     read = {name: _field(name, values) for name, values in fields.items()}
-    filled = {name: value for name, value in read.items() if value not in ("", []) or name == "command"}
+    filled = {name: value for name, value in read.items() if value not in ("", [], {}) or name == "command"}
     return filled | ({"inputs": inputs} if inputs else {})
 
 
@@ -122,6 +122,11 @@ def _field(name: str, values: list[str]) -> object:
             raise InvalidField(name, text, f"words as for a shell ({error})") from None
     if name == "software":
         return [line for line in map(str.strip, text.splitlines()) if line]
+    if name == "environment":
+        pairs = (line.partition("=") for line in text.splitlines() if line.strip())
+        return {variable.strip(): value for variable, _, value in pairs}
+    if name == "array":
+        return list(read_array(name, text)) if text else ""
     if name in _AMOUNTS:
         units, step = _AMOUNTS[name]
         return _amount(text, units.get(values[-1]), step)

@@ -1,5 +1,6 @@
 """Settings of the API."""
 
+import secrets
 from dataclasses import dataclass, field
 
 from leasehold.service.auth.limits import RateLimit
@@ -17,6 +18,8 @@ class ApiSettings:
     ``probes_need_token``     whether /healthz and /readyz require permission to see metrics
     ``metrics_need_token``    whether /metrics requires it
     ``page_needs_token``      whether the page at / shows the state of the sites only to callers with a token
+    ``session_key``           signs the sessions of the dashboard; without one they end with the process
+    ``prefix``                the path under which the gateway is reached behind a proxy, "" for none: `/leasehold`
     """
 
     version: str
@@ -27,3 +30,5 @@ class ApiSettings:
     probes_need_token: bool = False
     metrics_need_token: bool = True
     page_needs_token: bool = False
+    session_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    prefix: str = ""

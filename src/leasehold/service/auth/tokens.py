@@ -101,6 +101,9 @@ class TokenStore(Protocol):
     def token_by_hash(self, token_hash: str, /) -> TokenRow | None:
         """Find a token by the hash of its whole text."""
 
+    def token(self, token_id: str, /) -> TokenRow | None:
+        """Find a token by its public id."""
+
     def tokens(self) -> list[TokenRow]:
         """List all tokens ever issued."""
 
@@ -167,15 +170,24 @@ class Tokens:
         self._cache.put(token_hash, principal, now_ms, generation, row.expires_ms)
         return principal
 
+    def of_session(self, token_id: str) -> Principal:
+        """Return the principal of the token that a session of the dashboard began with; see `find`.
+
+        The id is not secret: the caller has verified that the session is one of ours.
+        """
+        key, generation, now_ms = f"id:{token_id}", self._cache.generation, self._clock()
+        known = self._cache.get(key, now_ms)
+        if known is None:
+            row = _live(self._store.token(token_id), now_ms)
+            known = _principal(row)
+            self._cache.put(key, known, now_ms, generation, row.expires_ms)
+        return known
+
     def _live_row(self, token_hash: str, now_ms: int) -> TokenRow:
         row = self._store.token_by_hash(token_hash)
         if row is None or not compare_digest(row.hash, token_hash):
             raise _refused("is not known here")
-        if row.revoked_ms is not None:
-            raise _refused("was revoked")
-        if not is_live(row, now_ms):
-            raise _refused("has expired")
-        return row
+        return _live(row, now_ms)
 
     def list(self) -> list[TokenRow]:
         """List all tokens ever issued, including expired and revoked ones."""
@@ -208,6 +220,17 @@ def token_row(
         expires_ms=None if expires_in_ms is None else now_ms + expires_in_ms,
         revoked_ms=None,
     )
+
+
+def _live(row: TokenRow | None, now_ms: int) -> TokenRow:
+    """Return the row of a token that is valid now; raises Unauthenticated."""
+    if row is None:
+        raise _refused("is not known here")
+    if row.revoked_ms is not None:
+        raise _refused("was revoked")
+    if not is_live(row, now_ms):
+        raise _refused("has expired")
+    return row
 
 
 def _refused(why: str) -> Unauthenticated:

@@ -38,6 +38,8 @@ class LeaseFilter:
     ``consumer``  of this consumer
     ``since_ms``  submitted at this Unix ms or later
     ``open``      True: not in a final state; False: in a final state
+    ``queued``    in the queue: open, and without machines
+    ``lease_type``, ``local``, ``reason``  of this type, of a site's own users or not, with this last reason
     """
 
     visible: Visible
@@ -46,6 +48,10 @@ class LeaseFilter:
     consumer: str | None = None
     since_ms: int | None = None
     open: bool | None = None
+    queued: bool = False
+    lease_type: str | None = None
+    local: bool | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,17 @@ class JournalFilter:
     ``site``    happened at this site
     ``leases``  are about one of these leases
     ``job_id``  are about this job, or a lease of one of its attempts
+    ``whats``   have one of these in their column ``what``
+    ``reason``, ``consumer``  have this reason; are about leases of this consumer
     """
 
     visible: Visible
     site: str | None = None
     leases: tuple[int, ...] = ()
     job_id: int | None = None
+    whats: tuple[str, ...] = ()
+    reason: str | None = None
+    consumer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,44 @@ class Preempted:
     preempted: int
 
 
+@dataclass(frozen=True, slots=True)
+class QueueGroup:
+    """Open leases that are alike in the first six columns: how many, their VMs, and the earliest of their times.
+
+    ``next_start_ms``  the earliest start that one of them was promised; None where none was
+    """
+
+    consumer: str
+    lease_type: str
+    is_local: bool
+    reason: str
+    state: str
+    site: str
+    leases: int
+    vms: int
+    oldest_ms: int
+    next_start_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGroup:
+    """Leases submitted in one span of time that are alike in the first four columns, and what became of them.
+
+    ``waited_ms``  the sum over those that started of the time from ready to the first start; ``longest_ms`` its maximum
+    """
+
+    bucket_ms: int
+    consumer: str
+    is_local: bool
+    lease_type: str
+    leases: int
+    started: int
+    waited_ms: int
+    longest_ms: int
+    preemptions: int
+    migrations: int
+
+
 KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
 _HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
 
@@ -187,6 +225,117 @@ class Reading:
         """The ``seq`` of the journal's last line; 0 before the first."""
         return self._number(select(func.max(JOURNAL.c.seq)))
 
+    def lines_before(self, before_seq: int | None, limit: int, which: JournalFilter) -> list[JournalRow]:
+        """The latest lines before ``before_seq``, or of all, ``limit`` of them, latest first."""
+        lines = JOURNAL.select().where(_lines_that(which)).order_by(JOURNAL.c.seq.desc()).limit(limit)
+        if before_seq is not None:
+            lines = lines.where(JOURNAL.c.seq < within(before_seq))
+        return self._rows(JOURNAL, lines)
+
+    def lines_between(
+        self, after_seq: int, to_seq: int, limit: int, *, which: JournalFilter | None = None
+    ) -> list[JournalRow]:
+        """The latest ``limit`` lines later than ``after_seq``, up to ``to_seq``; in order."""
+        seq = JOURNAL.c.seq
+        lines = JOURNAL.select().where(seq > within(after_seq), seq <= within(to_seq))
+        if which is not None:
+            lines = lines.where(_lines_that(which))
+        return self._rows(JOURNAL, lines.order_by(seq.desc()).limit(limit))[::-1]
+
+    def seq_at(self, at_ms: int) -> int:
+        """The ``seq`` of the last line before ``at_ms``, 0 for none; found by halving: both columns grow together."""
+        seq, at = JOURNAL.c.seq, JOURNAL.c.at_ms
+        low, high = self._number(select(func.min(seq))) - 1, self.last_seq()
+        low = max(low, 0)
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = self._fetch(select(at).where(seq <= middle).order_by(seq.desc()).limit(1))
+            if found and found[0][0] < at_ms:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    # What the dashboard shows of many leases at once
+
+    def queue(self, which: LeaseFilter) -> list[QueueGroup]:
+        """The leases that a filter asks for in groups, the largest first; see `QueueGroup`."""
+        c = LEASES.c
+        keys = (c.consumer, c.lease_type, (c.home.is_not(None)).label("is_local"), c.reason, c.state, c.site)
+        planned = func.min(case((c.reserved_ms >= 0, c.reserved_ms)))
+        counted = select(
+            *keys,
+            func.count().label("leases"),
+            func.sum(c.vms).label("vms"),
+            func.min(c.submit_ms).label("oldest_ms"),
+            planned.label("next_start_ms"),
+        )
+        rows = self._fetch(counted.where(_leases_that(which)).group_by(*keys))
+        groups = (
+            QueueGroup(
+                row.consumer,
+                row.lease_type,
+                bool(row.is_local),
+                row.reason,
+                row.state,
+                row.site,
+                row.leases,
+                int(row.vms),
+                row.oldest_ms,
+                row.next_start_ms,
+            )
+            for row in rows
+        )
+        return sorted(groups, key=lambda group: (-group.leases, group.consumer, group.lease_type, group.reason))
+
+    def queued_leases(self, which: LeaseFilter, limit: int, after_id: int = 0) -> list[LeaseRow]:
+        """The oldest leases first that a filter asks for, ``limit`` of them after the one with this number."""
+        page = LEASES.select().where(_leases_that(which), LEASES.c.id > within(after_id))
+        return self._rows(LEASES, page.order_by(LEASES.c.id).limit(limit))
+
+    def leases_by_id(self, lease_ids: Sequence[int]) -> list[LeaseRow]:
+        """These leases, those that there are."""
+        return self._all(LEASES, (LEASES.select().where(LEASES.c.id.in_(some)) for some in _some(lease_ids)))
+
+    def holding_between(self, which: UsageFilter, limit: int) -> list[UsageRow]:
+        """The latest ``limit`` times in which leases held machines that a filter asks for; open ones are not in it."""
+        wanted = USAGE.select().where(_used_by(which)).order_by(USAGE.c.end_ms.desc(), USAGE.c.lease_id)
+        return self._rows(USAGE, wanted.limit(limit))
+
+    def outcomes(self, which: LeaseFilter, after_id: int, bucket_ms: int) -> list[OutcomeGroup]:
+        """What became of the leases with later numbers, in groups; see `OutcomeGroup`."""
+        c = LEASES.c
+        bucket = (c.submit_ms - c.submit_ms % bucket_ms).label("bucket_ms")
+        keys = (bucket, c.consumer, (c.home.is_not(None)).label("is_local"), c.lease_type)
+        started = c.first_start_ms >= 0
+        earliest = case((c.ready_ms > c.submit_ms, c.ready_ms), else_=c.submit_ms)
+        waited = case((started & (c.first_start_ms > earliest), c.first_start_ms - earliest), else_=0)
+        counted = select(
+            *keys,
+            func.count().label("leases"),
+            func.sum(case((started, 1), else_=0)).label("started"),
+            func.sum(waited).label("waited_ms"),
+            func.max(waited).label("longest_ms"),
+            func.sum(c.preemptions).label("preemptions"),
+            func.sum(c.migrations).label("migrations"),
+        )
+        rows = self._fetch(counted.where(_leases_that(which), c.id > within(after_id)).group_by(*keys).order_by(bucket))
+        return [
+            OutcomeGroup(
+                row.bucket_ms,
+                row.consumer,
+                bool(row.is_local),
+                row.lease_type,
+                row.leases,
+                int(row.started),
+                int(row.waited_ms),
+                int(row.longest_ms),
+                int(row.preemptions),
+                int(row.migrations),
+            )
+            for row in rows
+        ]
+
     # What the engine starts from
 
     def open_orders(self) -> list[OrderRow]:
@@ -274,6 +423,10 @@ class Reading:
     def token_by_hash(self, hash_: str) -> TokenRow | None:
         """The token whose secret has this hash, revoked and expired ones included."""
         return self._row(TOKENS, TOKENS.select().where(TOKENS.c.hash == hash_))
+
+    def token(self, token_id: str) -> TokenRow | None:
+        """The token with this public id, revoked and expired ones included."""
+        return self._row(TOKENS, TOKENS.select().where(TOKENS.c.id == token_id))
 
     def tokens(self) -> list[TokenRow]:
         """All tokens ever given out, oldest first."""
@@ -386,7 +539,11 @@ def _lines_that(which: JournalFilter) -> ColumnElement[bool]:
     at_site = true() if which.site is None else JOURNAL.c.site == which.site
     of_leases = JOURNAL.c.lease_id.in_(which.leases) if which.leases else true()
     of_job = true() if which.job_id is None else JOURNAL.c.job_id == which.job_id
-    return and_(_visible(which.visible, JOURNAL.table, ("site",)), at_site, of_leases, of_job)
+    of_kind = JOURNAL.c.what.in_(which.whats) if which.whats else true()
+    for_reason = true() if which.reason is None else JOURNAL.c.reason == which.reason
+    of_consumer = true() if which.consumer is None else JOURNAL.c.consumer == which.consumer
+    visible = _visible(which.visible, JOURNAL.table, ("site",))
+    return and_(visible, at_site, of_leases, of_job, of_kind, for_reason, of_consumer)
 
 
 def _jobs_that(which: JobFilter) -> ColumnElement[bool]:
@@ -442,6 +599,15 @@ def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClau
         yield LEASES.c.submit_ms >= which.since_ms
     if which.open is not None:
         yield LIVE if which.open else CLOSED
+    if which.queued:
+        yield LIVE
+        yield LEASES.c.held_since_ms < 0
+    if which.lease_type is not None:
+        yield LEASES.c.lease_type == which.lease_type
+    if which.local is not None:
+        yield LEASES.c.home.is_not(None) if which.local else LEASES.c.home.is_(None)
+    if which.reason is not None:
+        yield LEASES.c.reason == which.reason
 
 
 def _visible(visible: Visible, table: Table, places: tuple[str, ...]) -> ColumnElement[bool]:

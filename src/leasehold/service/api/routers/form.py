@@ -1,9 +1,6 @@
-"""The submission form, a page for browsers. It is not authenticated; its requests carry the token typed into it.
+"""The form for jobs, and what it asks besides `/v1/jobs`, where its fields are read."""
 
-It submits and explains jobs at `/v1/jobs`, where its fields are read. What follows the page here is for the form alone.
-"""
-
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from leasehold.configuration.job_description.documents import to_xml
@@ -11,21 +8,20 @@ from leasehold.protocol.base import RequestModel
 from leasehold.protocol.fields import CommandWords
 from leasehold.protocol.jobs import JobSpec
 from leasehold.service.api.authorizer import Authorized, needs
-from leasehold.service.api.form.page import headers, page
 from leasehold.service.api.job_body import JobRoute
+from leasehold.service.api.routers.dashboard import FORM, PageRoute, show
 from leasehold.service.api.routers.jobs import description_of
 from leasehold.service.auth.permissions import Permission
 
-FORM = "/form/jobs"
-
 router = APIRouter(prefix=FORM, route_class=JobRoute, include_in_schema=False)
+pages = APIRouter(prefix=FORM, route_class=PageRoute, include_in_schema=False)
 
 
-@router.get("", response_class=HTMLResponse)
+@pages.get("", response_class=HTMLResponse)
 @needs(Permission.JOB_SUBMIT)
-async def show_form() -> HTMLResponse:
-    """Return the page. It is public; the requests that it sends are not."""
-    return HTMLResponse(page(), headers=dict(headers()))
+async def show_form(call: Authorized, request: Request) -> HTMLResponse:
+    """Return the page."""
+    return show(call, request, "job.html", "/submit", groups=call.principal.groups)
 
 
 class CommandLine(RequestModel):

@@ -8,8 +8,7 @@ from leasehold.protocol.base import ResponseModel
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.routers.form import FORM
-from leasehold.service.api.routers.home import OPEN_PAGES
+from leasehold.service.api.routers.dashboard import OPEN_PAGES
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.errors import Unavailable
@@ -36,7 +35,7 @@ def open_to_all(settings: ApiSettings) -> frozenset[str]:
     """The paths that take no token."""
     probes = () if settings.probes_need_token else PROBES
     metrics = () if settings.metrics_need_token else (METRICS,)
-    return frozenset((FORM, *OPEN_PAGES, *probes, *metrics))
+    return frozenset((*OPEN_PAGES, *probes, *metrics))
 
 
 @router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))

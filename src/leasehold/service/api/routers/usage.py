@@ -35,7 +35,7 @@ async def show_use(call: Authorized, query: Annotated[UsageFilter, Query()]) -> 
     depth = max(query.depth, len((query.consumer or "").split("/")))
 
     def sum_up(accounts: Accounts) -> Usage:
-        return show_usage(time, account(_rows(call, accounts, which), parts, depth))
+        return show_usage(time, account(rows_of(call, accounts, which), parts, depth))
 
     return await call.federation.agreements.drawn_up(sum_up)
 
@@ -52,7 +52,7 @@ async def show_one_statement(call: Authorized, query: Annotated[StatementQuery, 
         names = {record.name for record in records}
         known = {state.record.name: state.record for state in accounts.states}
         penalties = [row for row in call.federation.store.penalties() if row.penalty.agreement in names]
-        rows = _rows(call, accounts, which)
+        rows = rows_of(call, accounts, which)
         lines = statement(query.consumer, time, rows, records, penalties, accounts.ground, known=known)
         return show_statement(query.month, query.consumer, time, lines, call.federation.clock())
 
@@ -63,7 +63,7 @@ def _visible(call: Call) -> filters.Visible:
     return visible(call.principal, Permission.USAGE_SEE)
 
 
-def _rows(call: Call, accounts: Accounts, which: filters.UsageFilter) -> list[UsageRow]:
+def rows_of(call: Call, accounts: Accounts, which: filters.UsageFilter) -> list[UsageRow]:
     """Finished and open usage; open usage was read first, so that nothing is missed in between."""
     going_on = accounts.going_on.rows(which)
     return together(call.federation.store.usage(which), going_on)

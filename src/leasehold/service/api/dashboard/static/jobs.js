@@ -2,6 +2,7 @@
 
 // --- small helpers ---------------------------------------------------------------------------------------------
 
+const prefix = document.body.dataset.prefix;
 const at = (id) => document.getElementById(id);
 
 /** Make an element with children; texts become text, never markup. */
@@ -41,11 +42,11 @@ class Refused extends Error {
 
 /** Send a form to the gateway, or nothing; give its answer. */
 async function ask(method, path, form, key) {
-  const headers = { Authorization: `Bearer ${at("token").value.trim()}` };
+  const headers = {};
   if (key) headers["Idempotency-Key"] = key;
   let response;
   try {
-    response = await fetch(path, { method, headers, body: form });
+    response = await fetch(prefix + path, { method, headers, body: form });
   } catch {
     throw new Refused({ status: 0, detail: "the gateway does not answer" });
   }
@@ -87,9 +88,12 @@ function showProblem(problem) {
   const errors = problem.errors ?? (problem.field ? [problem] : []);
   const unplaced = errors.filter((error) => !showWrong(error));
   if (problem.status === 401) {
-    at("token-wrong").textContent = problem.detail;
-    at("token").setAttribute("aria-invalid", "true");
-  } else if (errors.length === 0 || unplaced.length > 0) {
+    at("problem").textContent = "The session has ended: sign in again, in another tab, and submit once more.";
+    at("problem").hidden = false;
+    at("problem").focus();
+    return;
+  }
+  if (errors.length === 0 || unplaced.length > 0) {
     at("problem").textContent = unplaced.length > 0 ? unplaced.map((error) => `${error.field}: expected ${error.expected}`).join("; ") : problem.detail;
     at("problem").hidden = false;
     at("problem").focus();
@@ -103,8 +107,10 @@ function showProblem(problem) {
 const SOONEST_MS = 400;
 const LATEST_MS = 4000;
 
+const KINDS = { running: "run", waiting: "wait", succeeded: "done", failed: "bad", cancelled: "done", refused: "bad" };
+const kindOf = (state) => KINDS[state] ?? "wait";
 const isOver = (job) => job.ended_at !== null;
-const pill = (state, live) => make("span", { class: "pill", "data-state": state, "data-live": String(live) }, state);
+const pill = (state, live) => make("span", { class: `state s-${kindOf(state)}`, "data-live": String(live) }, state);
 
 function show(...story) {
   at("story").replaceChildren(...story.filter((part) => part !== null));
@@ -273,7 +279,6 @@ at("save").addEventListener("click", () => once(at("save"), save));
 at("command").addEventListener("change", async () => {
   at("words").replaceChildren();
   at("command-wrong").textContent = "";
-  if (at("token").value.trim() === "") return;
   try {
     const words = await answer("POST", "/form/jobs/words", new URLSearchParams({ command: at("command").value }));
     at("words").replaceChildren(...words.map((word) => make("li", {}, word)));
@@ -304,25 +309,3 @@ function addInput() {
 }
 
 at("add-input").addEventListener("click", addInput);
-
-async function showCaller() {
-  at("token-wrong").textContent = "";
-  at("token").removeAttribute("aria-invalid");
-  at("caller").hidden = true;
-  if (at("token").value.trim() === "") return;
-  try {
-    const caller = await answer("GET", "/v1/tokens/self");
-    const groups = caller.groups.length ? `, in ${caller.groups.join(", ")}` : "";
-    at("caller").textContent = `${caller.consumer} (${caller.roles.join(", ")})${groups}`;
-    at("caller").hidden = false;
-    const first = at("group").options[0];
-    at("group").replaceChildren(first, ...caller.groups.map((group) => make("option", { value: group }, group)));
-    sessionStorage.setItem("leasehold.token", at("token").value.trim());
-  } catch (error) {
-    if (error instanceof Refused) at("token-wrong").textContent = error.message;
-  }
-}
-
-at("token").addEventListener("change", showCaller);
-at("token").value = sessionStorage.getItem("leasehold.token") ?? "";
-showCaller();

@@ -1,1 +1,0 @@
-"""The submission form: one page that asks the API as every other client does."""

@@ -1,1 +1,0 @@
-"""The pages for browsers: what this gateway is, and what went wrong."""
