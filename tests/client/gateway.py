@@ -123,6 +123,8 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "max_restarts": None,
         "domain": "",
         "claims": {},
+        "checkpointed_at": None,
+        "notify": "",
         "coallocation": None,
         "job": None,
         "command": ["sh", "run.sh"],

@@ -21,8 +21,9 @@ from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.jobs.job import JobRecord, JobRequest, JobState
+from leasehold.jobs.offers import OfferTerms
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.choice import MachineMaking
+from leasehold.matching.choice import MachineMaking, Retrying
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.nodes import NodeCapabilities
@@ -162,6 +163,31 @@ def test_a_job_in_a_hurry_is_not_queued_behind_one_that_its_site_has_promised_a_
     watch = play(job(1, 10, 100), replace(hurried, request=request), owners=(soon,), nodes=(SMALL,))
     assert watch.outcome(1) == ("completed", 460)
     assert (watch.outcome(2)[0], watch.tried(2)) == ("refused", [])
+
+
+def waits_s(seed: int, **said: Any) -> float:
+    """How long jobs wait in all beside the own users of eight nodes, of whom the scheduler learns by looking alone."""
+    random, at_s = Random(seed), 0.0
+    jobs, owners = list[SimulatedJob](), list[WorkloadJob]()
+    for number in range(1, 61):
+        at_s += random.expovariate(1 / 40)
+        jobs.append(job(number, at_s, random.uniform(30, 200)))
+    until_s, at_s = at_s, 0.0
+    while at_s < until_s:
+        at_s += random.expovariate(1 / 60)
+        owners.append(own(at_s, random.randint(1, 4), random.uniform(60, 300)))
+    patient = JobSettings(retrying=Retrying(120 * S, 864_000 * S))
+    eight = tuple(replace(SMALL, name=f"a/n{number}") for number in range(1, 9))
+    watch = play(*jobs, owners=tuple(owners), nodes=eight, settings=patient, **said)
+    assert len(watch.began_s) == len(jobs)
+    return sum(watch.began_s[one.request.id] - one.request.job.submitted_ms / S for one in jobs)
+
+
+def test_nodes_that_offer_themselves_let_jobs_wait_less_than_polling_alone() -> None:
+    """Every two minutes all nodes are looked at; in between, lightly loaded ones offer themselves, or none does."""
+    polled = sum(waits_s(seed, look_every_ms=120 * S) for seed in range(8))
+    offered = sum(waits_s(seed, look_every_ms=120 * S, offers=OfferTerms()) for seed in range(8))
+    assert offered < 0.9 * polled
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -58,9 +58,13 @@ class NodesSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeOffers:
-    """A node says by itself that it is lightly loaded (the receiver-initiated strategy)."""
+    """A node says by itself that it is lightly loaded, as `leasehold.jobs.offers` decides at its site.
+
+    ``until_ms``  when the offer expires; NOT_YET: when the settings say
+    """
 
     seen: SeenNode
+    until_ms: int = NOT_YET
 
 
 @dataclass(frozen=True, slots=True)

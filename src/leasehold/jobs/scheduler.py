@@ -14,6 +14,7 @@ from leasehold.jobs.event_handlers import EventHandlers, FaultHandlers
 from leasehold.jobs.events import JobEvent, RoomLeft, RoomTaken
 from leasehold.jobs.job import NOT_YET, AttemptState, JobRecord, JobRequest, JobState, site_of
 from leasehold.jobs.nodes import Holder, SchedulableNodes
+from leasehold.jobs.offers import OfferAnswer
 from leasehold.jobs.placement import PlaceFinder, Placer
 from leasehold.jobs.scheduling_cycle import Forecast, SchedulingCycle, Standbys
 from leasehold.jobs.settings import JobSettings
@@ -166,6 +167,13 @@ class JobScheduler:
         if times_ms and min(times_ms) != self._alarm_ms:
             self._alarm_ms = min(times_ms)
             self._jobs.effects.append(WakeJobsAt(self._alarm_ms))
+
+    def answer_offer(self, node: str, now_ms: int) -> OfferAnswer:
+        """Answer the offer of a node that was taken note of in this instant."""
+        for record in self._jobs.records.values():
+            if any(one.ordered_ms == now_ms and node in one.nodes for one in record.open_attempts):
+                return OfferAnswer.TAKEN
+        return OfferAnswer.STANDING if node in self._state.offers.names(now_ms) else OfferAnswer.DECLINED
 
     def waiting_ms(self, node: str) -> int:
         """How long a job that comes now would wait at a node."""

@@ -265,28 +265,29 @@ class StandingOffers:
 
     def __init__(self, settings: JobSettings) -> None:
         self._lasts_ms = settings.offers_last_ms
-        self._made_ms: dict[str, int] = {}
+        self._until_ms: dict[str, int] = {}
 
-    def make(self, node: str, now_ms: int) -> None:
-        """Take an offer, in place of an earlier one of the same node."""
-        self._made_ms[node] = now_ms
+    def make(self, node: str, now_ms: int, until_ms: int = NOT_YET) -> None:
+        """Take an offer, in place of an earlier one of the same node; none lasts longer than the settings say."""
+        longest_ms = now_ms + self._lasts_ms
+        self._until_ms[node] = longest_ms if until_ms == NOT_YET else min(until_ms, longest_ms)
 
     def drop(self, node: str) -> None:
         """End the offer of a node that has taken a job, or has fallen."""
-        self._made_ms.pop(node, None)
+        self._until_ms.pop(node, None)
 
     def names(self, now_ms: int) -> list[str]:
         """List the nodes whose offers are valid."""
-        self._made_ms = {node: made_ms for node, made_ms in self._made_ms.items() if now_ms - made_ms < self._lasts_ms}
-        return list(self._made_ms)
+        self._until_ms = {node: until_ms for node, until_ms in self._until_ms.items() if now_ms < until_ms}
+        return list(self._until_ms)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the valid offers, as plain JSON."""
-        return dict(self._made_ms)
+        return dict(self._until_ms)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore the state that was kept."""
-        self._made_ms.update(snapshot)
+        self._until_ms.update(snapshot)
 
 
 class WarmHosts:

@@ -113,6 +113,19 @@ class JobNodesSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class JobNodesOffered:
+    """Nodes of a site offer themselves, as they are at ``asked_ms``; the offers expire at ``until_ms``.
+
+    Answered with a `leasehold.jobs.offers.OfferAnswer` for each node.
+    """
+
+    site: str
+    nodes: tuple[NodeFacts, ...]
+    asked_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobSiteSilent:
     """A site has not reported its nodes for too long; ``why`` is the last error."""
 
@@ -391,6 +404,7 @@ Command = (
     | SubmitJob
     | CancelJob
     | JobNodesSeen
+    | JobNodesOffered
     | JobSiteSilent
     | JobImagesSeen
     | JobImageBuilt

@@ -35,6 +35,7 @@ from leasehold.configuration.tables import (
     SharingSpec,
 )
 from leasehold.configuration.terms import LIVE_POLICY, TERMS, ClusterTerms, terms_to_dict
+from leasehold.jobs.offers import MILLION, OfferTerms
 from leasehold.jobs.settings import JobSettings, Machines, Matching
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.victims.guard import Guard
@@ -562,6 +563,21 @@ class SiteSpec:
     ] = "emulated"
     options: Mapping[str, Any] = field(default_factory=dict)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
+    offer_every_ms: Annotated[
+        int,
+        Seconds("interval at which the site looks for lightly loaded nodes, which offer themselves to jobs; 0: none"),
+    ] = 10_000
+    offer_below: Annotated[
+        float,
+        Number("load at which a node offers itself", more=": used part of its cores or memory", least=0, most=1),
+    ] = 0.25
+    offer_again_above: Annotated[
+        float, Number("load that a node must have had before it offers itself again", least=0, most=1)
+    ] = 0.5
+
+    def offers(self, lasts_ms: int) -> OfferTerms:
+        """Say when its nodes offer themselves, for so long; raises InvalidField."""
+        return OfferTerms(round(self.offer_below * MILLION), round(self.offer_again_above * MILLION), lasts_ms)
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""

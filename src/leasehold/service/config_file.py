@@ -138,7 +138,10 @@ def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
     if terms.non_preemptable_share and terms.non_preemptable_max_ms is None:
         expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"
         raise InvalidField(keys.where("non_preemptable_max_s"), None, expected)
-    return SiteSpec(**values, terms=terms, options=options)
+    site = SiteSpec(**values, terms=terms, options=options)
+    with keys.at("offer_again_above"):
+        site.offers(1)
+    return site
 
 
 def _read_options(keys: Keys, driver: str) -> Mapping[str, Any]:

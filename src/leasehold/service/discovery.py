@@ -5,22 +5,26 @@ outcome by commands. Nothing here decides.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 import structlog
 
+from leasehold.jobs.offers import OfferAnswer, OfferingNodes, OfferTerms, load_of
+from leasehold.matching.needs import Amounts
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.commands import (
     Command,
     JobImageBuilt,
     JobImageFailed,
     JobImagesSeen,
+    JobNodesOffered,
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
 )
-from leasehold.service.config import JobsSpec
+from leasehold.service.config import JobsSpec, SiteSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.jobs import JobSetup
@@ -67,8 +71,15 @@ def job_setup(spec: JobsSpec, drivers: Mapping[str, Driver], outputs_mib: int) -
 class NodeDiscovery:
     """Looks at all sites until closed, and carries out what the engine asks for on behalf of jobs."""
 
-    def __init__(self, drivers: Mapping[str, Driver], do: Do, clock: Clock, spec: JobsSpec) -> None:
+    def __init__(
+        self, drivers: Mapping[str, Driver], do: Do, clock: Clock, spec: JobsSpec, sites: Iterable[SiteSpec] = ()
+    ) -> None:
         self._sites = {site: SiteDiscovery(site, driver, do, clock, spec) for site, driver in drivers.items()}
+        self._offers = [
+            SiteOffers(site.name, drivers[site.name], do, clock, site.offer_every_ms, site.offers(spec.offers_last_ms))
+            for site in sites
+            if site.offer_every_ms and isinstance(drivers[site.name], HasNodes)
+        ]
         self._do = do
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way: set[Fetch | Build] = set()
@@ -77,6 +88,8 @@ class NodeDiscovery:
         """Look at all sites from now on."""
         for site in self._sites.values():
             self._start(site.run())
+        for offers in self._offers:
+            self._start(offers.run())
 
     def send(self, tasks: BackgroundTasks) -> None:
         """Do what the engine wants done; what is under way when the service stops is asked for again.
@@ -259,6 +272,60 @@ class SiteDiscovery:
         except Exception as error:  # noqa: BLE001 - a driver may fail in any way; the others continue
             return JobImageFailed(build.key, self._site, f"{type(error).__name__}: {error}", again=True)
         return JobImageBuilt(build.key, self._site, image)
+
+
+class SiteOffers:
+    """The nodes of one site offer themselves when they are lightly loaded: the site says so, and is not asked.
+
+    What becomes of an offer is the gateway's answer. One that did not arrive is made again; one that stands is not,
+    until it has expired.
+    """
+
+    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, every_ms: int, terms: OfferTerms) -> None:
+        self._site = site
+        self._driver = driver
+        self._do = do
+        self._clock = clock
+        self._every_s = every_ms / 1000
+        self._terms = terms
+        self._nodes = OfferingNodes(terms)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once at the own nodes, and make the offers that are due."""
+        asked_ms = self._clock()
+        try:
+            found = await _answer(cast("HasNodes", self._driver).nodes())
+        except _NoAnswer:
+            return  # whoever asks for the nodes notices that too
+        sound = {facts.name: facts for facts in found if not facts.problem}
+        due = self._nodes.due({name: _load(facts) for name, facts in sound.items()}, asked_ms)
+        for first in range(0, len(due), NODE_BATCH):
+            part = tuple(sound[name] for name in due[first : first + NODE_BATCH])
+            await self._offer(JobNodesOffered(self._site, part, asked_ms, asked_ms + self._terms.lasts_ms))
+
+    async def _offer(self, offers: JobNodesOffered) -> None:
+        try:
+            answers = cast("Mapping[str, OfferAnswer]", await self._do(offers))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the offers are made again
+            if not isinstance(error, Unavailable):
+                _log.exception("the engine did not accept offers", site=self._site)
+            answers = {}
+        for facts in offers.nodes:
+            if facts.name not in answers:
+                self._nodes.unheard(facts.name)
+        counted = Counter(answers.values())
+        _log.debug("nodes offered themselves", site=self._site, **{one.value: counted[one] for one in OfferAnswer})
+
+
+def _load(facts: NodeFacts) -> int:
+    total = Amounts(facts.cores, facts.memory_mib, facts.disk_mib)
+    return load_of(total, Amounts(facts.free_cores, facts.free_memory_mib, facts.free_disk_mib))
 
 
 class _NoAnswer(Exception):

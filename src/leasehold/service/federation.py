@@ -156,7 +156,7 @@ class Federation:
             name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
         }
         self.notices = NoticeSender(drivers, config.service.webhooks, clock)
-        self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs)
+        self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs, config.clusters)
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
         metrics.show(lambda: self._gauges)

@@ -174,6 +174,7 @@ _EVENTS = {
     "node-failure": ("node failure",),
     "cancel": ("cancellation",),
     "extend": ("request for more time", "requests for more time"),
+    "offer": ("offer of a lightly loaded node", "offers of lightly loaded nodes"),
     "checkpoint": ("checkpoint of a guest", "checkpoints of guests"),
     "agree": ("signed or changed agreement",),
     "revoke": ("revoked agreement",),

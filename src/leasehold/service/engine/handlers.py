@@ -40,6 +40,7 @@ from leasehold.service.commands import (
     JobImageBuilt,
     JobImageFailed,
     JobImagesSeen,
+    JobNodesOffered,
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
@@ -192,6 +193,9 @@ class CommandHandler:
             case CancelJob(job_id):
                 self._jobs.take_in(command, now_ms)
                 return Handled(answer=lambda: self._jobs.kept.stored(job_id))
+            case JobNodesOffered():
+                self._jobs.take_in(command, now_ms)
+                return Handled(answer=lambda: self._jobs.answer_offers(command, now_ms))
             case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
                 self._jobs.take_in(command, now_ms)
                 return Handled()

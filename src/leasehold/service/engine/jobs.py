@@ -24,6 +24,7 @@ from leasehold.jobs.effects import (
 )
 from leasehold.jobs.events import AttemptNotNow, JobCancelled, JobEvent, JobSubmitted, JobTick
 from leasehold.jobs.job import Attempt, JobRecord, JobRequest
+from leasehold.jobs.offers import OfferAnswer
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
@@ -39,6 +40,7 @@ from leasehold.service.commands import (
     JobImageBuilt,
     JobImageFailed,
     JobImagesSeen,
+    JobNodesOffered,
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
@@ -61,7 +63,16 @@ MAX_PENDING_NEWS = 500
 """Less than this waits until the scheduler is asked something: much of it is soon out of date."""
 IMAGE_NOT_THERE = "{} has not the image {} yet"
 
-JobNews = CancelJob | JobNodesSeen | JobSiteSilent | JobImagesSeen | JobImageBuilt | JobImageFailed | JobOutput
+JobNews = (
+    CancelJob
+    | JobNodesSeen
+    | JobNodesOffered
+    | JobSiteSilent
+    | JobImagesSeen
+    | JobImageBuilt
+    | JobImageFailed
+    | JobOutput
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +206,8 @@ class JobController:
                 self._inbox.append(JobCancelled(job_id))
             case JobNodesSeen():
                 self._inbox += self.nodes.see(news, self._not_lending, now_ms)
+            case JobNodesOffered():
+                self._inbox += self.nodes.offered(news, self._not_lending, now_ms)
             case JobSiteSilent():
                 self._inbox += self.nodes.lose(news, now_ms)
                 self._inbox += self.images.heard(news.site)
@@ -206,6 +219,15 @@ class JobController:
                 self._inbox += self.images.failed(news, now_ms)
             case JobOutput():
                 self.attempts.take(news, now_ms)
+
+    def answer_offers(self, command: JobNodesOffered, now_ms: int) -> dict[str, OfferAnswer]:
+        """Answer offers that were taken in at this time, by the names that their site has for the nodes."""
+        return {
+            facts.name: self.scheduler.answer_offer(f"{command.site}/{facts.name}", now_ms)
+            if command.site not in self._not_lending
+            else OfferAnswer.DECLINED
+            for facts in command.nodes
+        }
 
     @property
     def _not_lending(self) -> Collection[str]:

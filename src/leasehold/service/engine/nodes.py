@@ -24,7 +24,7 @@ from leasehold.jobs.state import NodeHistory
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.service.commands import JobNodesSeen, JobSiteSilent
+from leasehold.service.commands import JobNodesOffered, JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.engine.outages import NodeOutages
@@ -233,8 +233,22 @@ class NodeRepository:
         known = frozenset(self._known(site, now_ms)).union(listed)
         reported = sorted((there.keys() | missed) & known)
         seen = NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known)
-        offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
-        return [seen, *(offer for offer in offers if offer)]
+        return [seen]
+
+    def offered(self, command: JobNodesOffered, closed: Collection[str], now_ms: int) -> list[JobEvent]:
+        """Take in the offers of nodes that are known; of any other the next look tells."""
+        site, asked_ms = command.site, min(command.asked_ms, now_ms)
+        if site in closed or site in self._awaited:
+            return []
+        events: list[JobEvent] = []
+        for facts in command.nodes:
+            before = self.rows.get(f"{site}/{facts.name}")
+            if before is None or before.problem == NOT_LISTED or facts.problem or before.seen_ms > asked_ms:
+                continue
+            self._keep(_row(before.name, site, facts, before, asked_ms))
+            self._say_if_down(self.rows[before.name], now_ms, facts.vm_cores, comes_up=facts.comes_up)
+            events.append(NodeOffers(self._seen_node(self.rows[before.name], closed), command.until_ms))
+        return events
 
     def _as_listed(self, site: str, names: frozenset[str]) -> frozenset[str]:
         """Give the names under which the nodes of a site are known here; its parts all list the same ones."""
@@ -372,12 +386,6 @@ class NodeRepository:
         fault = _FAULTS[row.fault] if row.fault else None
         return SeenNode(_node_as(able, row), row.is_host, row.runs, problem, fault)
 
-    def _offer(self, before: NodeRow | None, row: NodeRow, closed: Collection[str]) -> NodeOffers | None:
-        """A node that has just become idle says so."""
-        if before is None or row.problem or _is_idle(before) or not _is_idle(row):
-            return None
-        return NodeOffers(self._seen_node(row, closed))
-
 
 def node_of(row: NodeRow) -> Node:
     """Read a node as matching knows it."""
@@ -428,7 +436,3 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         watched_ms=0 if before is None else before.watched_ms,
         well_ms=NOT_YET if before is None else before.well_ms,
     )
-
-
-def _is_idle(row: NodeRow) -> bool:
-    return row.free_cores == row.cores and row.free_memory_mib == row.memory_mib

@@ -29,10 +29,12 @@ from leasehold.jobs.events import (
     JobSubmitted,
     JobTick,
     NodeFell,
+    NodeOffers,
     NodesSeen,
     SeenNode,
 )
 from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord, JobRequest, site_of
+from leasehold.jobs.offers import OfferingNodes, OfferTerms, load_of
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
@@ -80,6 +82,8 @@ class JobScenario:
     ``base``               the image from which others are built, with packages that are ``buildable``
     ``builds``, ``runs``   whether machines can be built on the nodes, and jobs run on them as they are
     ``failures_per_s``     of each node, 0 for never
+    ``look_every_ms``      how often the scheduler is told how nodes are; None: whenever anything happens
+    ``offers``             when nodes offer themselves in between, judged each ``offer_every_ms``; None: never
     """
 
     nodes: tuple[NodeCapabilities, ...]
@@ -92,6 +96,9 @@ class JobScenario:
     runs: bool = True
     failures_per_s: float = 0.0
     repair_ms: int = 0
+    look_every_ms: int | None = None
+    offers: OfferTerms | None = None
+    offer_every_ms: int = 10_000
 
 
 class JobWatcher(Protocol):
@@ -186,6 +193,7 @@ class JobsOnNodes:
         self._sites: dict[str, list[NodeCapabilities]] = {}
         for node in scenario.nodes:
             self._sites.setdefault(site_of(node.name), []).append(node)
+        self._offering: dict[str, OfferingNodes] = {}
         self._others: dict[int, tuple[list[str], Amounts]] = {}
         self._down: set[str] = set()
         self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
@@ -202,6 +210,11 @@ class JobsOnNodes:
         if scenario.failures_per_s:
             for node in scenario.nodes:
                 self._schedule_failure(node.name, 0)
+        if scenario.look_every_ms is not None:
+            self._at(scenario.look_every_ms, self._look_again)
+        if scenario.offers is not None:
+            self._offering = {site: OfferingNodes(scenario.offers) for site in self._sites}
+            self._at(scenario.offer_every_ms, self._offer)
         base = scenario.base
         images = ImagesSeen(() if base is None else (base,), base, scenario.buildable)
         self._decide([images, *self._looks(0)], 0)
@@ -250,7 +263,8 @@ class JobsOnNodes:
         events += self._inbox
         self._inbox.clear()
         if is_anything:
-            self._decide([*self._looks(now_ms), *events], now_ms)
+            looks = self._looks(now_ms) if self._scenario.look_every_ms is None else ()
+            self._decide([*looks, *events], now_ms)
         requests, self._requests = self._requests, []
         return requests
 
@@ -445,6 +459,24 @@ class JobsOnNodes:
     def _looks(self, now_ms: int) -> list[JobEvent]:
         """Look at all nodes that are there."""
         return [NodesSeen(site, tuple(self._seen(site, now_ms))) for site in self._sites]
+
+    def _look_again(self) -> list[JobEvent]:
+        """Tell the scheduler how all nodes are, and again after the interval."""
+        if self._scenario.look_every_ms is not None:
+            self._at(self._now_ms + self._scenario.look_every_ms, self._look_again)
+        return self._looks(self._now_ms)
+
+    def _offer(self) -> list[JobEvent]:
+        """Let those nodes offer themselves that are lightly loaded."""
+        now_ms, terms, offers = self._now_ms, self._scenario.offers, list[JobEvent]()
+        self._at(now_ms + self._scenario.offer_every_ms, self._offer)
+        for site, nodes in self._offering.items():
+            seen = {one.node.name: one for one in self._seen(site, now_ms) if one.is_usable}
+            loads = {name: load_of(one.node.capabilities.total, one.node.free) for name, one in seen.items()}
+            due = nodes.due(loads, now_ms)
+            offers += [NodeOffers(seen[name], now_ms + (terms.lasts_ms if terms else 0)) for name in due]
+        self.counts["offer"] += len(offers)
+        return offers
 
     def _seen(self, site: str, now_ms: int) -> Iterable[SeenNode]:
         builds, runs = self._scenario.builds, self._scenario.runs
