@@ -194,6 +194,16 @@ def live(setting: Setting) -> Iterator[Reading]:
     yield Reading("live.request", PURE, f"{requests:,} requests", found.over_http["gateway_cpu_ms"] * 1000 * pace)
 
 
+def dashboard(setting: Setting) -> Iterator[Reading]:
+    """Pages of the dashboard, of a gateway with so many leases: what rendering them costs it."""
+    leases, pace = HELD[-1] if setting.full else HELD[-2], setting.pace()
+    folder = setting.folder / "dashboard"
+    folder.mkdir()
+    found = answer_of("bench.dashboard", str(folder), str(leases))
+    for name, path in (("overview", "/"), ("queue", "/queue"), ("story", "/leases/77"), ("timeline", "/timeline")):
+        yield Reading(f"dashboard.{name}", PURE, f"{leases:,} leases", found[path] / 1000 * pace)
+
+
 def decisions(setting: Setting) -> Iterator[Reading]:
     """Single decisions in process: of the demo's gateway, of victims, and of the matching of jobs and nodes."""
     pace = setting.pace()
@@ -221,6 +231,7 @@ CASES: Sequence[Case] = (
     Case("growth", "what one more request costs where there are many", growth),
     Case("start", "small commands", start),
     Case("live", "the live gateway", live),
+    Case("dashboard", "pages of the dashboard", dashboard),
     Case("decisions", "single decisions", decisions),
     Case("evaluation", "the published evaluation of routing", whole, only_full=True),
 )

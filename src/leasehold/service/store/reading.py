@@ -261,7 +261,9 @@ class Reading:
     def queue(self, which: LeaseFilter) -> list[QueueGroup]:
         """The leases that a filter asks for in groups, the largest first; see `QueueGroup`."""
         c = LEASES.c
-        keys = (c.consumer, c.lease_type, (c.home.is_not(None)).label("is_local"), c.reason, c.state, c.site)
+        # concatenated: the index on consumers would be followed to each row of the table, which is read faster in order
+        consumer = c.consumer.concat("").label("whose")
+        keys = (consumer, c.lease_type, (c.home.is_not(None)).label("is_local"), c.reason, c.state, c.site)
         planned = func.min(case((c.reserved_ms >= 0, c.reserved_ms)))
         counted = select(
             *keys,
@@ -273,7 +275,7 @@ class Reading:
         rows = self._fetch(counted.where(_leases_that(which)).group_by(*keys))
         groups = (
             QueueGroup(
-                row.consumer,
+                row.whose,
                 row.lease_type,
                 bool(row.is_local),
                 row.reason,

@@ -87,8 +87,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def sign_in(window: Browser, served: Served, token: str) -> None:
     window.look(1280)
+    window.log()  # what was complained of before
     window.open(f"{served.url}/sign-in")
-    window.run("document.cookie")
     window.type("#token", token)
     window.click("main button")
     window.wait_for("h1", "Overview")
@@ -133,7 +133,7 @@ def test_the_story_of_a_preemption(window: Browser, served: Served) -> None:
         told = window.text("ol.story")
         assert "For another consumer's lease" in told
         assert "No other guest had to give way" in told
-        until(lambda: shows(window, "It has its memory saved, and holds no machines"))
+        until(lambda: shows(window, "It has saved its memory, and holds no machines"))
         owner.leases.cancel(second.id)
     until(lambda: shows(window, "It continues where it stopped"))
     until(lambda: shows(window, "was ended at its requested time") or shows(window, "ran to its end"))
@@ -238,7 +238,7 @@ def test_pictures_of_the_documentation(window: Browser, tmp_path: Path) -> None:
         window.open(f"{served.url}/leases/{guest}")
         assert "preempted" in window.text("main")
         window.picture(folder / "lease.webp")
-        window.open(f"{served.url}/timeline?span=2m")
+        window.open(f"{served.url}/timeline?span=1m")
         window.wait_for(".playback output")
         window.picture(folder / "timeline.webp")
         window.look(390, 844, dark=True)

@@ -169,6 +169,19 @@ HOME_FIRST = "home-first"
 
 
 @dataclass(slots=True)
+class ReasonGroup:
+    """Queued leases of one consumer and type that wait for one reason, at these sites; "" is the gateway."""
+
+    reason: str
+    state: str
+    sites: list[str] = field(default_factory=list)
+    leases: int = 0
+    vms: int = 0
+    oldest_ms: int = 0
+    next_start_ms: int | None = None
+
+
+@dataclass(slots=True)
 class TypeGroup:
     """Queued leases of one consumer and type, with their reasons."""
 
@@ -178,7 +191,7 @@ class TypeGroup:
     vms: int = 0
     oldest_ms: int = 0
     next_start_ms: int | None = None
-    reasons: list[QueueGroup] = field(default_factory=list)
+    reasons: dict[tuple[str, str], ReasonGroup] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -200,13 +213,14 @@ def grouped(groups: Iterable[QueueGroup]) -> list[ConsumerGroup]:
         consumer = consumers.setdefault(group.consumer, ConsumerGroup(group.consumer))
         key = (group.lease_type, group.is_local)
         kind = consumer.types.setdefault(key, TypeGroup(*key))
-        for above in (consumer, kind):
+        why = kind.reasons.setdefault((group.reason, group.state), ReasonGroup(group.reason, group.state))
+        why.sites.append(group.site)
+        for above in (consumer, kind, why):
             above.leases += group.leases
             above.vms += group.vms
             above.oldest_ms = min(above.oldest_ms or group.oldest_ms, group.oldest_ms)
             if group.next_start_ms is not None:
                 above.next_start_ms = min(above.next_start_ms or group.next_start_ms, group.next_start_ms)
-        kind.reasons.append(group)
     return sorted(consumers.values(), key=lambda one: (-one.leases, one.consumer))
 
 

@@ -31,7 +31,7 @@ from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery,
 from leasehold.protocol.nodes import NodeFilter
 from leasehold.protocol.plans import PlannedAlternative
 from leasehold.protocol.problems import Kind
-from leasehold.service.accounting import Use, account, together
+from leasehold.service.accounting import Use, Window, account, together
 from leasehold.service.agreements import Accounts
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.dashboard import figures
@@ -316,21 +316,33 @@ def _period(call: Call, name: str) -> tuple[str, int, int, int]:
     return title, (now_ms - span_ms) // step_ms * step_ms, now_ms, step_ms
 
 
+_MOST_PARTS = 400_000
+"""Into so many parts by windows the use of a page may fall; a busy federation is drawn in longer steps."""
+
+
+def _windows(begin_ms: int, end_ms: int, step_ms: int, rows: int) -> list[Window]:
+    while rows * ((end_ms - begin_ms) // step_ms + 1) > _MOST_PARTS and step_ms < end_ms - begin_ms:
+        step_ms *= 2
+    return [(at_ms, min(at_ms + step_ms, end_ms)) for at_ms in range(begin_ms, end_ms, step_ms)]
+
+
 @router.get("/loans", response_class=HTMLResponse)
 @needs(Permission.USAGE_SEE)
 async def show_loans(call: Authorized, request: Request, period: str = "1h") -> HTMLResponse:
     """Show who lent how much to whom, and the agreements under which it was."""
     title, begin_ms, end_ms, step_ms = _period(call, period)
-    windows = [(at_ms, min(at_ms + step_ms, end_ms)) for at_ms in range(begin_ms, end_ms, step_ms)]
     which = filters.UsageFilter(visible(call.principal, Permission.USAGE_SEE), begin_ms, end_ms)
 
-    def sum_up(accounts: Accounts) -> list[Use]:
-        return account(usage.rows_of(call, accounts, which), windows)
+    def sum_up(accounts: Accounts) -> tuple[list[Use], list[Window]]:
+        rows = usage.rows_of(call, accounts, which)
+        windows = _windows(begin_ms, end_ms, step_ms, len(rows))
+        return account(rows, windows), windows
 
+    uses, windows = await call.federation.agreements.drawn_up(sum_up)
     config = call.federation.config
     domains = {site: domain.name for domain in config.domains for site in domain.sites}
     providers = dict.fromkeys(domains.get(site.name, site.name) for site in config.clusters)
-    found = figures.matrix(await call.federation.agreements.drawn_up(sum_up), windows, list(providers))
+    found = figures.matrix(uses, windows, list(providers))
     under: tuple[Agreement, ...] = ()
     if reach(call.principal, Permission.AGREEMENT_SEE):
         under = (await agreements.list_agreements(call)).agreements
@@ -343,7 +355,7 @@ async def show_loans(call: Authorized, request: Request, period: str = "1h") -> 
         period=period,
         periods=_PERIODS,
         title=title,
-        step_ms=step_ms,
+        step_ms=windows[0][1] - windows[0][0],
         agreements=under,
     )
 
@@ -517,7 +529,7 @@ def _fitting_span(call: Call, sees: Visible, end_ms: int) -> str:
         return "1h"
     age_ms = end_ms - latest[-1].end_ms
     if len(latest) == _COMFORTABLE:
-        return next((name for name, span_ms in reversed([*_SPANS.items()]) if span_ms <= age_ms), "2m")
+        return next((name for name, span_ms in reversed([*_SPANS.items()]) if span_ms <= age_ms), "1m")
     return next((name for name, span_ms in _SPANS.items() if span_ms >= age_ms), "1h")
 
 
