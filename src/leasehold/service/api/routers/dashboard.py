@@ -444,8 +444,9 @@ async def show_queue(call: Authorized, request: Request, query: Annotated[QueueQ
 
 # --- 4: timeline ---------------------------------------------------------------------------------------------
 
-_SPANS: Mapping[str, int] = {"1m": 60_000, "2m": 120_000, "5m": 300_000, "15m": 900_000, "1h": 3_600_000, "6h": 21_600_000,
-                             "1d": _DAY_MS}  # fmt: skip
+_SPANS: Mapping[str, int] = {
+    "1m": 60_000, "2m": 120_000, "5m": 300_000, "15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "1d": _DAY_MS,
+}  # fmt: skip
 _MOST_LINES = 400
 _COMFORTABLE = 350
 """So many leases are well seen in one timeline."""
