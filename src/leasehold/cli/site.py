@@ -109,7 +109,7 @@ def resume(name: Name, json: Json = False) -> None:
 
 @app.command()
 def forget(name: Name, json: Json = False) -> None:
-    """Remove a site whose manager will not return; its leases fail."""
+    """Remove a site whose manager will not return; its guests begin again elsewhere, or fail."""
     with gateway() as client:
         client.sites.forget(name)
     if json:

@@ -73,6 +73,12 @@ class Allocations:
         """How long machines take to start here, as measured so far; 0 where starts are not confirmed."""
         return (self.experience.usual_ms(Operation.START) or 0) if self.settings.confirms_starts else 0
 
+    def arrival_ms(self, lease: Lease) -> int:
+        """How long the machines of a new lease take: they start, or its memory comes from another manager's site."""
+        if not lease.memory_at:
+            return self.start_ms()
+        return self.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
+
     def start(self, lease: Lease, now_ms: int) -> None:
         """Order the machines of a lease to start."""
         advance(lease, Step.START)

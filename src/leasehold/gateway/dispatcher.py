@@ -112,6 +112,8 @@ class Dispatcher:
         """Return those of these sites that can take a lease at all."""
         if lease.request.domain:
             sites = [site for site in sites if not self._quotas.is_bound_elsewhere(lease.request, site.name)]
+        if lease.memory_at:
+            sites = [site for site in sites if self._registry.hands_over(site.name)]
         return self._registry.able(lease.request.lease_type, sites, self._pending.refused_by.get(lease.id, ()))
 
     def waits_for_peers(self, lease: Lease) -> bool:
@@ -229,6 +231,7 @@ class Dispatcher:
         latest_ms, speed_mips = guests.latest_ms(lease), site.settings.speed_mips
         return (
             site.settings.can_serve(lease.request.lease_type)
+            and (site.settings.hands_over or not lease.memory_at)
             and (latest_ms is None or now_ms <= latest_ms)
             and guests.has_room_now(lease, now_ms)
             and not self._quotas.is_bound_elsewhere(lease.request, site.name)

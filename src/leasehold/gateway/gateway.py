@@ -29,6 +29,7 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
     Agreed,
     CancelRequested,
+    Carried,
     CoAllocationCancelled,
     CoAllocationSubmitted,
     Event,
@@ -56,7 +57,6 @@ from leasehold.model.event import (
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.request import Request
 from leasehold.sharing.enforcement import Sharing
 
 __all__ = ["Gateway", "Routing"]
@@ -294,7 +294,7 @@ class Gateway:
     def _note(self, event: Event, now_ms: int) -> None:  # noqa: PLR0912, PLR0915, C901 - a line for each kind
         match event:
             case Submitted():
-                self._submit(event.request, now_ms)
+                self._submit(event, now_ms)
             case LeaseEnded():
                 self._note_end(event, now_ms)
             case Tick():
@@ -347,8 +347,11 @@ class Gateway:
             case _:
                 assert_never(event)
 
-    def _submit(self, request: Request, now_ms: int) -> None:
+    def _submit(self, event: Submitted, now_ms: int) -> None:
+        request = event.request
         lease = self._table.create(request)
+        if event.carried is not None:
+            _carry(lease, event.carried)
         if request.site is None:
             refusal = self.peering.receive(lease, now_ms)
             if refusal is None:
@@ -388,6 +391,8 @@ class Gateway:
         else:
             advance(lease, Step.SAVED)
             self.moved[lease.id] = lease
+            if site.guests is not None and lease.id in site.guests.leaving:
+                site.guests.hand_back(lease)
 
     def _note_started(self, event: LeaseStarted, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
@@ -464,6 +469,35 @@ class Gateway:
         self.quotas.ended(lease, now_ms)
         self.pending.restart(lease, lease.request.duration_ms * self.reference_mips)
 
+    def _note_handed_back(self, lease: Lease, remote: RemoteSite, event: SiteReported, now_ms: int) -> None:
+        """A guest cannot continue in time at a site that decides for itself: it is moved, or has failed.
+
+        Where its memory cannot go to another site, it begins again, as if that were lost.
+        """
+        del remote.leases[lease.id]
+        lease.preemptions = max(lease.preemptions, event.preemptions)
+        lease.overhead_vm_ms = max(lease.overhead_vm_ms, event.overhead_vm_ms)
+        lease.migrations = max(lease.migrations, event.migrations)
+        if lease.first_start_ms < 0:
+            lease.first_start_ms = event.first_start_ms
+        self.quotas.ended(lease, now_ms)
+        work = lease.request.duration_ms * self.reference_mips
+        has_run = event.first_start_ms >= 0 or bool(lease.memory_at)
+        others = [name for name in (*self.sites, *self.registry.remotes) if name != remote.name]
+        is_saved = has_run and remote.hands_over and any(self.registry.hands_over(name) for name in others)
+        if has_run and not is_saved:
+            if not self._may_restart(lease):
+                lease.state = LeaseState.FAILED
+                self.quotas.release(lease)
+                self._changes.effects.append(LeaseClosed(lease, Reason.DEADLINE_LOST))
+                return
+            lease.restarts += 1
+        elif has_run and 0 < event.work_left <= work:
+            work = event.work_left
+        self.pending.handed_back(lease, work, remote.name if is_saved else "")
+        if lease.id in self.dispatcher.recalled:
+            self.pending.withdraw(lease)
+
     def _may_restart(self, lease: Lease) -> bool:
         """Whether a lease that lost its machines begins again, unless its user has cancelled it."""
         request, most = lease.request, self.routing.max_restarts
@@ -524,6 +558,9 @@ class Gateway:
         never_began = event.state is LeaseState.REFUSED or event.reason is Reason.NEVER_STARTED
         if never_began and event.state.is_final and event.first_start_ms < 0:
             self.dispatcher.was_refused(lease, remote, event.reason)
+            return
+        if event.state is LeaseState.CANCELLED and event.reason is Reason.HANDED_BACK:
+            self._note_handed_back(lease, remote, event, now_ms)
             return
         if event.state is LeaseState.FAILED and event.reason is Reason.MACHINES_LOST and self._may_restart(lease):
             self._restart_elsewhere(lease, remote, now_ms)
@@ -591,6 +628,13 @@ class Gateway:
         due_ms = self.sites[event.site].wake_ms
         if due_ms is not None and due_ms <= now_ms:
             self.registry.touch(event.site)
+
+
+def _carry(lease: Lease, carried: Carried) -> None:
+    """Let a new lease be what it was at another site."""
+    lease.memory_at, lease.work_left = carried.memory_at, carried.work_left
+    lease.preemptions, lease.migrations = carried.preemptions, carried.migrations
+    lease.overhead_vm_ms = carried.overhead_vm_ms
 
 
 def _since_ms(lease: Lease, seen: LeaseStarted | LeaseContinues, now_ms: int) -> int:

@@ -16,8 +16,8 @@ from leasehold.gateway.quotas import AGREEMENT, retry_ms
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.kernel import Profile
 from leasehold.model.agreement import Breach
-from leasehold.model.effect import ResumeLease, SuspendLease
-from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.effect import MigrateLease, ResumeLease, SuspendLease
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
@@ -43,6 +43,8 @@ class Guests:
         self._reservations: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
         self._unreachable: dict[int, Lease] = {}
+        self.leaving: dict[int, Lease] = {}
+        """Guests that are handed back to their gateway once their memory is saved."""
 
     # Admission
 
@@ -54,7 +56,7 @@ class Guests:
         its machines for ``idle_ms`` before its work begins; for others it is planned that they take to start
         as long as is usual here.
         """
-        lease.overhead_ms = self.allocations.start_ms() if idle_ms is None else idle_ms
+        lease.overhead_ms = self.allocations.arrival_ms(lease) if idle_ms is None else idle_ms
         lease.span_ms = lease.overhead_ms + self.allocations.wall_ms(lease.work_left)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
         if lease.vms > self.allocations.settings.slots:
@@ -80,7 +82,7 @@ class Guests:
 
     def span_ms(self, lease: Lease) -> int:
         """How long a request from elsewhere would have its VMs here: until they run, and then its work."""
-        return self.allocations.start_ms() + self.allocations.wall_ms(lease.work_left)
+        return self.allocations.arrival_ms(lease) + self.allocations.wall_ms(lease.work_left)
 
     def has_room_now(self, lease: Lease, now_ms: int) -> bool:
         """Whether a request would start at once, beside those that came in this instant."""
@@ -97,7 +99,7 @@ class Guests:
         start_ms, latest_ms = self.earliest_ms(lease, now_ms), self.latest_ms(lease)
         if latest_ms is not None and start_ms > latest_ms:
             return Reason.NO_ROOM_AT_READY_TIME
-        lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.allocations.start_ms()
+        lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.allocations.arrival_ms(lease)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
         if lease.request.lease_type is NON_PREEMPTABLE:
             refusal = self._why_not_non_preemptable(lease)
@@ -200,7 +202,7 @@ class Guests:
         """Remove a guest that holds no VMs; True if local plans have more room by it."""
         if lease.request.lease_type is NON_PREEMPTABLE:
             return self.release(lease, now_ms)
-        if not self._leave_pool(lease):
+        if self.leaving.pop(lease.id, None) is None and not self._leave_pool(lease):
             self.queue.withdraw(lease, now_ms)
         return False
 
@@ -215,7 +217,8 @@ class Guests:
         others = [lease for lease in waiting if not _is_lent_without_preemption(lease)]
         if self.allocations.suspended is not None:
             self.allocations.suspended |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
-        self.queue.take_up(lease for lease in others if not self._is_pooled(lease))
+        self.leaving = {lease.id: lease for lease in others if _is_leaving(lease) and not self._is_pooled(lease)}
+        self.queue.take_up(one for one in others if one.id not in self.leaving and not self._is_pooled(one))
 
     # Starting, suspending, resuming
 
@@ -249,6 +252,9 @@ class Guests:
         if resumed:
             self._resume(lease, reason, GUESTS_IN_FREE_ROOM, now_ms)
             return
+        if lease.memory_at:
+            self._receive(lease, reason, now_ms)
+            return
         self.allocations.start(lease, now_ms)
         self.allocations.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
 
@@ -257,6 +263,16 @@ class Guests:
         self.allocations.enter(lease, now_ms)
         self.allocations.changes.effects.append(ResumeLease(lease, lease.overhead_ms))
         self.allocations.decide(lease, Outcome.START, reason, rule)
+
+    def _receive(self, lease: Lease, reason: Reason, now_ms: int) -> None:
+        """Continue a guest from memory that was saved at another manager's site."""
+        source, lease.memory_at = lease.memory_at, ""
+        lease.migrations += 1
+        lease.overhead_vm_ms += lease.overhead_ms * lease.vms
+        advance(lease, Step.MIGRATE)
+        self.allocations.enter(lease, now_ms)
+        self.allocations.changes.effects.append(MigrateLease(lease, source, lease.overhead_ms))
+        self.allocations.decide(lease, Outcome.MOVE, reason, GUESTS_IN_FREE_ROOM)
 
     def _waits_for_its_site(self, lease: Lease, now_ms: int) -> bool:
         """Leave a guest suspended whose site is unreachable; recorded once, and retried later."""
@@ -312,7 +328,11 @@ class Guests:
     def waiting(self) -> list[Lease]:
         """List every guest that is here and holds no VMs."""
         suspended = () if self.allocations.suspended is None else self.allocations.suspended.values()
-        return [*self.queued(), *(lease for lease in suspended if lease.site == self.allocations.name)]
+        return [
+            *self.queued(),
+            *self.leaving.values(),
+            *(lease for lease in suspended if lease.site == self.allocations.name),
+        ]
 
     def queued(self) -> list[Lease]:
         """List those of them that start or resume as soon as there is room."""
@@ -379,6 +399,21 @@ class Guests:
         advance(lease, Step.SUSPEND)
         self.allocations.changes.effects.append(SuspendLease(lease, save_ms))
 
+    def leave(self, lease: Lease, now_ms: int) -> None:
+        """Hand a guest that lost its place back to the gateway that sent it, once its memory is saved."""
+        if lease.state in (LeaseState.WAITING, LeaseState.SUSPENDED):
+            self.hand_back(lease)
+            return
+        if lease.state is not LeaseState.SUSPENDING:
+            self.suspend(lease, now_ms)
+        lease.reserved_ms = UNPLANNED
+        self.leaving[lease.id] = self.queue.moved[lease.id] = lease
+
+    def hand_back(self, lease: Lease) -> None:
+        """End a guest here: the gateway that sent it moves it."""
+        self.leaving.pop(lease.id, None)
+        self.allocations.close(lease, Step.CANCEL, Reason.HANDED_BACK)
+
     def plan_resumption(self, lease: Lease, now_ms: int) -> int:
         """Set what resuming would take, were the memory saved from now on; returns how long saving takes."""
         overhead = self.allocations.overheads
@@ -391,6 +426,11 @@ class Guests:
 
 def _is_lent_without_preemption(lease: Lease) -> bool:
     return lease.request.lease_type is NON_PREEMPTABLE and not lease.request.is_local
+
+
+def _is_leaving(lease: Lease) -> bool:
+    is_unplanned = lease.state is LeaseState.SUSPENDING and lease.reserved_ms < 0
+    return is_unplanned and lease.request.goes_back and lease.request.lease_type is LeaseType.MIGRATABLE
 
 
 def _is_saved_without_a_plan(lease: Lease) -> bool:

@@ -22,6 +22,7 @@ DRAINED = "drained"
 SILENT = "silent"
 UNSTARTED = "unstarted"
 RESTART = "restart"
+RELOCATION = "relocation"
 _HELD_BY_POLICY = (Reason.HELD_AT_GATEWAY, "")
 
 
@@ -195,14 +196,27 @@ class PendingQueue:
         Sites that had refused it are asked again, but for those where its machines never started.
         """
         lease.restarts += 1
-        lease.request = replace(lease.request, wait=True)
         refused_by = self.refused_by.pop(lease.id, {})
         unstarted: dict[str, Reason] = {name: why for name, why in refused_by.items() if why is Reason.NEVER_STARTED}
         if unstarted:
             self.refused_by[lease.id] = unstarted
-        lease.work_left = work
-        lease.reserved_ms, lease.latest_ms = UNPLANNED, None
+        self._place_again(lease, work, "")
         self._take_back(lease, Step.RESTART, Reason.MACHINES_LOST_RESTARTED, RESTART)
+
+    def handed_back(self, lease: Lease, work: int, memory_at: str) -> None:
+        """Route a guest to another site that one which decides for itself hands back, with the rest of its ``work``.
+
+        It continues from the memory that was saved there, if that can go to others: else ``memory_at`` is "".
+        """
+        lease.handed_back += 1
+        self.refused_by[lease.id] = {lease.site: Reason.HANDED_BACK}
+        self._place_again(lease, work, memory_at)
+        self._take_back(lease, Step.RESTART, Reason.HANDED_BACK, RELOCATION)
+
+    def _place_again(self, lease: Lease, work: int, memory_at: str) -> None:
+        lease.request = replace(lease.request, wait=True)
+        lease.work_left, lease.memory_at = work, memory_at
+        lease.reserved_ms, lease.latest_ms = UNPLANNED, None
 
     def remove(self, lease: Lease) -> None:
         """Drop a request: it was sent to a site, or is over."""
@@ -288,13 +302,18 @@ class PendingQueue:
         self.remove(lease)
         rule = rule or self._routing.policy.name
         effects = self._changes.effects
-        if lease.restarts:
+        if lease.handed_back or lease.restarts:
             effects.append(Decision(lease, GATEWAY, Outcome.REFUSE, reason, rule, breach=breach))
             if lease.state is LeaseState.WAITING:  # it was on offer to a site elsewhere
                 advance(lease, Step.HOLD)
-            advance(lease, Step.FAIL)  # it was accepted, and has run
+            if lease.request.goes_back:
+                advance(lease, Step.CANCEL)
+                effects.append(LeaseClosed(lease, Reason.HANDED_BACK))
+                return
+            advance(lease, Step.FAIL)  # it was accepted, and may have run
             too_late = reason is Reason.DEADLINE_TOO_TIGHT
-            effects.append(LeaseClosed(lease, Reason.RESTART_TOO_LATE if too_late else Reason.MACHINES_LOST))
+            lost = Reason.RESTART_TOO_LATE if too_late else Reason.MACHINES_LOST
+            effects.append(LeaseClosed(lease, Reason.DEADLINE_LOST if lease.handed_back else lost))
             return
         if Reason.NEVER_STARTED in self.refused_by.get(lease.id, {}).values():
             if lease.state is LeaseState.WAITING:  # it was on offer to a site elsewhere

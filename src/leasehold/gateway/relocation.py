@@ -3,7 +3,7 @@
 A Migratable lease that lost its place goes first to the site of the same gateway where it would finish soonest among
 those that have room for it now and meet its deadline; else it waits, suspended, where it was, if it can still be
 finished there before its deadline; else it fails, and this is reported. JPDC 2012, section 2.1, asks for the first
-two.
+two. What another gateway has sent is handed back to that instead of failing: it knows more sites.
 
 With a policy that decides when guests resume, a Suspendable lease that had to give way does not resume as soon as there
 is room, and a Migratable one is not moved at once: the next local request would take that room from them again, and
@@ -118,9 +118,15 @@ class Relocator:
             self.move(lease, elsewhere, reason, SOONEST_FINISH, now_ms)
         elif self._stays_in_pool(home, lease, now_ms):
             home.keep_suspended(lease)
+        elif lease.state is LeaseState.WAITING and lease.request.goes_back:
+            home.leave(lease, now_ms)
         elif lease.state is LeaseState.WAITING and lease.request.wait:
             self._pending.take_back(lease, why, SOONEST_FINISH)
-        elif not _keep_for_later(home, lease, why, now_ms):
+        elif _keep_for_later(home, lease, why, now_ms):
+            pass
+        elif lease.request.goes_back:
+            home.leave(lease, now_ms)
+        else:
             home.allocations.changes.effects.append(StopLease(lease))
             home.allocations.close(lease, Step.FAIL, Reason.DEADLINE_LOST)
 
@@ -232,7 +238,8 @@ def _soonest_elsewhere(lease: Lease, sites: Iterable[Site], now_ms: int) -> Gues
 
 def _is_able(site: Site | Guests, lease: Lease) -> bool:
     settings = site.settings if isinstance(site, Site) else site.allocations.settings
-    return lease.vms <= settings.slots and settings.can_serve(lease.request.lease_type)
+    is_able = settings.can_serve(lease.request.lease_type) and (settings.hands_over or not lease.memory_at)
+    return lease.vms <= settings.slots and is_able
 
 
 def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:
@@ -246,8 +253,8 @@ def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None
 
 
 def _transfer_ms(guests: Guests, lease: Lease) -> int:
-    """How long moving its memory takes; a lease that never started has none."""
-    if lease.state is LeaseState.WAITING:
+    """How long moving its memory takes; a lease that never started has none, unless it comes from elsewhere."""
+    if lease.state is LeaseState.WAITING and not lease.memory_at:
         return 0
     return guests.allocations.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
 

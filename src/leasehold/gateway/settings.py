@@ -23,6 +23,7 @@ class SiteSettings:
     ``non_preemptable_share_vms``  most VMs that Non-preemptable guests may hold or have reserved
     ``non_preemptable_max_ms``     longest Non-preemptable guest
     ``can_suspend, can_migrate``   whether its machines' memory can be saved, and moved to another site
+    ``hands_over``                 whether saved memory goes to, and comes from, sites with managers of their own
     ``confirms_starts``            whether starts are confirmed when machines were seen (`LeaseStarted`,
                                    `LeaseContinues`), and time counts from then; else they start at once
     ``notice_ms``   for how long the owner lets preemption wait while a guest is told of it; ``can_notify`` says whether
@@ -42,6 +43,7 @@ class SiteSettings:
     repair: Repair = repair_conflicts
     can_suspend: bool = True
     can_migrate: bool = True
+    hands_over: bool = True
     confirms_starts: bool = False
     notice_ms: int = 0
     can_notify: bool = False

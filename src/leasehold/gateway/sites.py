@@ -13,7 +13,7 @@ from typing import Any
 from leasehold.gateway.settings import SiteSettings, can_serve
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import SiteReported
+from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.request import LeaseType
@@ -26,6 +26,7 @@ class RemoteSite:
     """One site that decides for itself, as it was last reported.
 
     ``live``     its state in its last report
+    ``hands_over``  whether memory that it saved can go on at sites of others, and theirs there
     ``lends``    whether its owner takes new guests
     ``silent``   whether it has not reported for too long: nothing is sent there until it does
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
@@ -38,6 +39,7 @@ class RemoteSite:
     can_suspend: bool = True
     can_migrate: bool = True
     lends: bool = True
+    hands_over: bool = False
     silent: bool = False
     is_peer: bool = False
     live: SiteLive = field(default_factory=lambda: SiteLive(0))
@@ -75,6 +77,14 @@ def follow(lease: Lease, report: SiteReported) -> None:
         lease.first_start_ms = report.first_start_ms
     lease.preemptions = max(lease.preemptions, report.preemptions)
     lease.overhead_vm_ms = max(lease.overhead_vm_ms, report.overhead_vm_ms)
+    lease.migrations = max(lease.migrations, report.migrations)
+
+
+def carried_by(lease: Lease) -> Carried | None:
+    """Give what a lease brings along to another site; None for one that begins there."""
+    if not lease.memory_at:
+        return None
+    return Carried(lease.memory_at, lease.work_left, lease.preemptions, lease.migrations, lease.overhead_vm_ms)
 
 
 @cache
@@ -192,6 +202,11 @@ class SiteRegistry:
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
+
+    def hands_over(self, name: str) -> bool:
+        """Whether memory that another manager's site has saved can go on at this one."""
+        remote = self.remotes.get(name)
+        return self.own[name].settings.hands_over if remote is None else remote.hands_over
 
     def open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
         """Return those of these sites that take guests now."""

@@ -15,11 +15,26 @@ from leasehold.model.request import Request
 from leasehold.model.use import Segment
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a lease brings along that was handed back by another site: its saved memory, and what it went through.
+
+    ``memory_at``  where that memory is; ``work_left`` is the rest of its work, in work units
+    """
+
+    memory_at: str
+    work_left: int
+    preemptions: int = 0
+    migrations: int = 0
+    overhead_vm_ms: int = 0
+
+
 @dataclass(slots=True)
 class Submitted:
-    """A request came: at the gateway, or at its home cluster when it is local."""
+    """A request came: at the gateway, or at its home cluster when it is local; it may continue from saved memory."""
 
     request: Request
+    carried: Carried | None = None
 
 
 @dataclass(slots=True)
@@ -177,6 +192,7 @@ class SiteReported:
     """A site that decides for itself says what has become of a lease that was offered to it.
 
     ``planned_ms, first_start_ms``  the start that it promises and the first one there was, -1 without
+    ``work_left``                   of a lease that it hands back: the rest of its work, in work units; -1: all of it
     """
 
     lease_id: int
@@ -187,6 +203,8 @@ class SiteReported:
     first_start_ms: int = -1
     preemptions: int = 0
     overhead_vm_ms: int = 0
+    migrations: int = 0
+    work_left: int = -1
 
 
 @dataclass(slots=True)

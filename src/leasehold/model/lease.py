@@ -71,6 +71,8 @@ class Lease:
     ``checkpointed_ms`` when its guest last reported a checkpoint, UNPLANNED without; it counts until the guest
                       starts again
     ``incarnation``   counts its starts, so that news of an older start is recognised
+    ``handed_back``   how often a site that decides for itself gave it back to be moved
+    ``memory_at``     such a site that has saved its memory, "" for none: it continues from that
     ``restarts``      how often it began again after its machines were lost
     ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
     """
@@ -95,6 +97,8 @@ class Lease:
     overhead_vm_ms: int = 0
     dispatched_ms: int = UNPLANNED
     restarts: int = 0
+    handed_back: int = 0
+    memory_at: str = ""
     place: int = 0
     checkpointed_ms: int = UNPLANNED
 

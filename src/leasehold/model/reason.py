@@ -58,6 +58,7 @@ class Reason(StrEnum):
     NO_SITE_AVAILABLE = "no-site-available"
     SITE_DRAINED = "site-drained"
     SITE_UNREACHABLE = "site-unreachable"
+    HANDED_BACK = "handed-back"
     MACHINES_LOST_RESTARTED = "machines-lost-restarted"
     DELAYED_BY_SLOW_START = "delayed-by-slow-start"
     NOT_RUNNING = "not-running"
@@ -158,6 +159,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NO_SITE_AVAILABLE: "waits at the gateway until a suitable site lends again",
     Reason.SITE_DRAINED: "returned to the gateway because its site is drained",
     Reason.SITE_UNREACHABLE: "waits because the machines of its site do not answer",
+    Reason.HANDED_BACK: "was handed back by its site, where it could not continue in time, to be moved to another",
     Reason.MACHINES_LOST_RESTARTED: "lost its machines, and begins again from the start of its work",
     Reason.DELAYED_BY_SLOW_START: "was replanned because machines ahead of it took longer to start than planned",
     Reason.NOT_RUNNING: "cannot be extended while it holds no machines",

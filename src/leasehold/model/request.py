@@ -55,6 +55,7 @@ class Request:
     effort waits in any case.
     ``max_restarts`` is how often it begins again, at most, after its machines were lost: None for as often as its
     gateway lets guests, and a local request not at all.
+    ``goes_back`` says that the gateway that sent it here takes it back, to move it, when it cannot continue here.
     ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
     vouches for it.
     """
@@ -76,6 +77,7 @@ class Request:
     wait: bool = False
     is_foreign: bool = False
     max_restarts: int | None = None
+    goes_back: bool = False
 
     @property
     def path(self) -> str:

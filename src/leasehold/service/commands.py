@@ -7,7 +7,7 @@ from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
 from leasehold.model.coallocation import CoAllocationRequest
-from leasehold.model.event import Event
+from leasehold.model.event import Carried, Event
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import NativeJob, Observation, Problem
@@ -26,12 +26,14 @@ class Submit:
                            are ignored, and a ``ready_ms`` that is past means now
     ``metadata``           the metadata of its lease
     ``key, request_hash``  the consumer's Idempotency-Key ("" without) and a hash of the request
+    ``carried``            what it brings along, if another site handed it back
     """
 
     request: Request
     metadata: LeaseMetadata
     key: str = ""
     request_hash: str = ""
+    carried: Carried | None = None
 
     @property
     def consumer(self) -> str:

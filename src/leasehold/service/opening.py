@@ -90,6 +90,7 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
         raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)
     able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate, can_notify=can.notice)
+    able = replace(able, hands_over=can.hands_over)
     return replace(able, confirms_starts=True)
 
 

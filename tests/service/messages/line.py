@@ -13,6 +13,7 @@ from random import Random
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, MessageBatch, Undrain
@@ -86,9 +87,12 @@ class World:
 
     # What people do
 
-    def submit(self, lease_type: LeaseType, vms: int, duration_ms: int, wait_ms: int = 0) -> LeaseRow:
+    def submit(
+        self, lease_type: LeaseType, vms: int, duration_ms: int, wait_ms: int = 0, within_ms: int | None = None
+    ) -> LeaseRow:
         ready_ms = self.gateway.now_ms + wait_ms if wait_ms else None
-        request = submit("physics", lease_type, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
+        deadline_ms = None if within_ms is None else self.gateway.now_ms + within_ms
+        request = submit("physics", lease_type, vms, duration_ms, 64, ready_ms=ready_ms, deadline_ms=deadline_ms)
         [(row, _)] = self.gateway.do(request)
         found: LeaseRow = row
         return found
@@ -112,7 +116,7 @@ class World:
         return SiteStatus(
             identity=identity_of(live.store, new_id), slots=FAR[name], speed_mips=1, reference_mips=1,
             driver="emulated",
-            can_suspend=True, can_migrate=True, lends=self.lends[name],
+            can_suspend=True, can_migrate=True, hands_over=True, lends=self.lends[name],
             local_vms=now.local_vms, guest_vms=now.guest_vms,
             waiting_local=now.waiting_local, waiting_guests=now.waiting_guests,
             waiting_local_vms=now.waiting_local_vms, waiting_guest_vms=now.waiting_guest_vms,
@@ -178,10 +182,11 @@ class World:
     # What must be so
 
     def guests_at(self, name: str) -> dict[int, list[LeaseRow]]:
-        """What a site has of each of the gateway's leases; requests that it refused are not counted."""
+        """What a site has of each of the gateway's leases, without what it refused or has handed back."""
         found: dict[int, list[LeaseRow]] = {}
         for row in rows_of(self.sites[name]):
-            if row.metadata.origin and row.lease.state != LeaseState.REFUSED:
+            is_elsewhere = row.lease.state == LeaseState.REFUSED or row.metadata.reason == Reason.HANDED_BACK
+            if row.metadata.origin and not is_elsewhere:
                 found.setdefault(row.metadata.origin_id, []).append(row)
         return found
 
@@ -208,7 +213,8 @@ class World:
             if row.lease.site in FAR and row.lease.state != LeaseState.REFUSED:
                 there = at_sites[row.lease.site].get(row.lease.id, [])
                 if there:
-                    assert _agreed(row) == _agreed(there[0]), row.lease.id
+                    has_moved = row.lease.handed_back > 0  # its first start was at another site
+                    assert _agreed(row, has_moved) == _agreed(there[0], has_moved), row.lease.id
                 else:  # taken back before it came to anything
                     assert row.lease.state == LeaseState.CANCELLED
         known = {row.lease.id for row in rows_of(self.gateway)}
@@ -236,13 +242,14 @@ class World:
         assert completed <= boots.keys(), "completed, and never booted"
 
 
-def _agreed(row: LeaseRow) -> tuple[object, ...]:
+def _agreed(row: LeaseRow, has_moved: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
     return (
         row.lease.state,
         row.metadata.reason,
         row.lease.preemptions,
         row.lease.overhead_vm_ms,
-        row.lease.first_start_ms,
+        row.lease.migrations,
+        0 if has_moved else row.lease.first_start_ms,
     )
 
 

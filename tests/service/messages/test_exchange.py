@@ -18,7 +18,7 @@ STATUS: dict[str, Any] = {
 }  # fmt: skip
 RUNNING = {
     "kind": "report", "lease": 1, "state": "running", "reason": "room-free", "planned_ms": -1,
-    "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0,
+    "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0, "migrations": 0, "work_left": -1,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leasehold.gateway.sites import can_follow, follow
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import SiteReported
+from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
@@ -64,8 +64,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "claims": st.lists(st.tuples(TEXTS, AMOUNTS), max_size=4).map(tuple),
     "wait": st.booleans(),
     "is_foreign": st.booleans(),
+    "max_restarts": st.none() | st.integers(0, 100),
+    "goes_back": st.booleans(),
 }
-OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign"}
+OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""
 
 
@@ -76,7 +78,8 @@ def test_what_is_asked_for_arrives_whole(request: Request, name: str, command: l
     offer = wire.read(body, "gateway")
     assert isinstance(offer, Offer)
     own = {name: getattr(offer.submit.request, name) for name in OF_EACH_END}
-    assert own == {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
+    said = {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
+    assert own == said | {"max_restarts": 0, "goes_back": True}  # its gateway sees to both
     assert offer.submit.request == replace(request, wait=wait, **own)
     assert offer.submit.metadata == LeaseMetadata(name, tuple(command), "gateway", 7)
 
@@ -132,13 +135,30 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
         wire.check_offer(offer.submit.request)
 
 
-@pytest.mark.parametrize("name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "lease"])
+@pytest.mark.parametrize(
+    "name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "migrations", "work_left", "lease"]
+)
 @pytest.mark.parametrize("lie", [10**30, -2, "5", 1.5, None, True])
 def test_so_is_a_report(name: str, lie: object) -> None:
     told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value))
     assert isinstance(wire.read(told, "far"), SiteReported)
     with pytest.raises(InvalidField):
         wire.read(told | {name: lie}, "far")
+
+
+def test_saved_memory_travels_with_what_its_lease_went_through() -> None:
+    lease = leased(lease_type=LeaseType.MIGRATABLE)
+    lease.memory_at, lease.work_left, lease.preemptions, lease.migrations, lease.overhead_vm_ms = "north", 9, 3, 2, 4
+    offer = wire.read(offered(lease), "gateway")
+    assert isinstance(offer, Offer)
+    assert offer.submit.carried == Carried("gateway", 9, 3, 2, 4)  # who sent it, whatever that calls its sites
+
+
+@pytest.mark.parametrize("lie", [{"work_left": 0}, {"work_left": 10**30}, {"preemptions": -1}, {"memory_at": "../x"}])
+def test_a_memory_that_cannot_be_is_no_message(lie: dict[str, object]) -> None:
+    told = {"work_left": 9, "preemptions": 0, "migrations": 0, "overhead_vm_ms": 0}
+    with pytest.raises(InvalidField):
+        wire.read(offered(leased()) | {"carried": told | lie}, "gateway")
 
 
 @given(st.dictionaries(st.text(), JSON) | JSON.map(lambda lie: offered(leased()) | {"claims": lie, "command": lie}))
@@ -179,7 +199,9 @@ def test_a_lease_is_never_followed_back_in_its_life(lease_type: LeaseType, first
             within |= {
                 then
                 for (before, step), then in MOVES[lease_type].items()
-                if before in within and not (has_run and (before, step) == (LeaseState.SUSPENDING, Step.HOLD))
+                if before in within
+                and step is not Step.RESTART  # which its gateway decides
+                and not (has_run and (before, step) == (LeaseState.SUSPENDING, Step.HOLD))
             }
         for told in LeaseState:
             assert can_follow(lease, reported(told)) == (told in within)

@@ -248,5 +248,6 @@ def _agreed(row: LeaseRow) -> tuple[object, ...]:
         row.metadata.reason,
         row.lease.preemptions,
         row.lease.overhead_vm_ms,
+        row.lease.migrations,
         row.lease.first_start_ms,
     )

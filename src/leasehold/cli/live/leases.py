@@ -244,7 +244,7 @@ def _why(event: Change | JournalEntry) -> str:
 def _planned(event: Change | JournalEntry) -> str:
     """Say for when a decision planned a lease, "" where it planned nothing."""
     planned_ms = (event.detail or {}).get("planned_ms")
-    if not isinstance(planned_ms, int):
+    if not isinstance(planned_ms, int) or planned_ms < 0:
         return ""
     return f"; planned for {show_moment(datetime.fromtimestamp(planned_ms / 1000, UTC))}"
 

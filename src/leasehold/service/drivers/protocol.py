@@ -75,6 +75,7 @@ class Capabilities:
     ``checkpoint``  save memory without stopping
     ``commands``    run a command in the machines
     ``notice``      tell a guest that it will be preempted, by a signal or a file; the driver is a `GivesNotice`
+    ``hands_over``     saved memory can go to machines under another manager, and come from there
     ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
@@ -84,6 +85,7 @@ class Capabilities:
     commands: Annotated[bool, Flag("commands can be run")] = True
     native_queue: bool = False
     notice: bool = False
+    hands_over: bool = False
 
 
 CAPABILITIES = Table(Capabilities, "Capabilities of machines.")

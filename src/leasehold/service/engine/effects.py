@@ -35,7 +35,7 @@ from leasehold.model.event import (
     SiteReported,
     Tick,
 )
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import PREEMPTED, Outcome, Reason
 from leasehold.service.drivers.protocol import NOTICE_FILE, SIGNAL, Order, Verb, order_id
 from leasehold.service.engine.agreements import AgreementRepository
@@ -48,6 +48,7 @@ from leasehold.service.store.rows import LEASES, USAGE, LeaseRow
 REPORTED = "reported"
 _MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE, Reason.MACHINES_LOST_RESTARTED})
 _GIVES_WAY = frozenset({Verb.SUSPEND, Verb.STOP})
+_OVER_THERE = (LeaseState.FAILED, LeaseState.CANCELLED)
 _REPLANNED = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.DELAYED_BY_SLOW_START})
 _ACTIONS: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
 
@@ -100,6 +101,8 @@ class EffectRecorder:
                 self._unit.after_commit(partial(self._telemetry.took, event.site, event.operation, took_s))
             elif isinstance(event, SiteReported) and event.lease_id in moved:
                 lease, planned = moved[event.lease_id], {"planned_ms": event.planned_ms}
+                if event.state in _OVER_THERE and not lease.state.is_final:
+                    continue  # it goes on elsewhere: the decision tells so
                 self._metadata[lease.id].say(event.reason)
                 self._journal.lease(lease, REPORTED, now_ms, planned, site=event.site, state=event.state.value)
         for event in events:
@@ -201,9 +204,11 @@ class EffectRecorder:
     def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
         lease = effect.lease
         notice_ms = self._notices.get(lease.id, 0)
-        away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site, notice_ms=notice_ms)
-        self._outbox.give(effect.source, away, now_ms, now_ms + notice_ms)
-        here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source)
+        is_own = effect.source in self._core.gateway.sites
+        if is_own:  # else its manager has saved its memory, and stopped it
+            away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site, notice_ms=notice_ms)
+            self._outbox.give(effect.source, away, now_ms, now_ms + notice_ms)
+        here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source if is_own else "")
         self._outbox.give(lease.site, here, now_ms)
         self._timers.schedule_end(lease, now_ms)
         self._step(lease, "migrating", now_ms, source=effect.source, transfer_ms=effect.transfer_ms)

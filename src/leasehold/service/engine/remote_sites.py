@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import CancelRequested, Event, SiteReported, Submitted, Tick
+from leasehold.model.event import CancelRequested, Carried, Event, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
+from leasehold.model.request import LeaseType, Request
 from leasehold.service.commands import MessageBatch
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.checkpoints import Checkpoints
@@ -259,6 +260,7 @@ class RemoteSiteProtocol:
             offered = replace(offered, domain="")
         try:
             wire.check_offer(offered)
+            self._check_carried(offered, submit.carried)
             request = self._leases.submit(replace(submit, request=offered), now_ms)
         except InvalidField as error:
             is_late = error.field == "deadline_ms"
@@ -266,7 +268,21 @@ class RemoteSiteProtocol:
             self._log.send(gateway, wire.refusal(offer.lease_id, reason), now_ms)
             return ()
         self._by_origin[submit.metadata.origin, submit.metadata.origin_id] = request.id
-        return [Submitted(request)]
+        return [Submitted(request, submit.carried)]
+
+    def _check_carried(self, request: Request, carried: Carried | None) -> None:
+        """Refuse to continue what no site here can, or what would be more work than was asked for."""
+        if carried is None:
+            return
+        gateway = self._core.gateway
+        work = request.duration_ms * gateway.reference_mips
+        if not carried.work_left <= work:
+            raise InvalidField("carried.work_left", carried.work_left, f"a whole number from 1 to {work}")
+        places = (*gateway.sites, *gateway.registry.remotes)
+        if request.lease_type is not LeaseType.MIGRATABLE or not any(map(gateway.registry.hands_over, places)):
+            raise InvalidField(
+                "carried", request.lease_type.label, "null, or a migratable lease and a site that takes it"
+            )
 
     def _guest_checkpointed(self, origin_id: int, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take it in, or pass it on; where there is nothing to save any more, it says nothing."""

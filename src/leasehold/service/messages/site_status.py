@@ -43,6 +43,7 @@ class SiteStatus:
     waiting_guests: Count
     waiting_local_vms: Count
     waiting_guest_vms: Count
+    hands_over: Annotated[Flag, Field(description="Whether saved memory can go from here to others, and back.")] = False
     is_gateway: Annotated[Flag, Field(description="A peer, which tells of its sites as of one.")] = False
     widest_vms: Annotated[Count, Field(description="The most that one lease can have at a peer.")] = 0
     widest_free_vms: Annotated[Count, Field(description="The most that one lease could have there at once.")] = 0
@@ -71,7 +72,7 @@ class SiteStatus:
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
         site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
-        site.is_peer = self.is_gateway
+        site.is_peer, site.hands_over = self.is_gateway, self.hands_over
         site.live = self.live()
         return site
 
@@ -101,6 +102,7 @@ class SiteStatus:
             and self.speed_mips == remote.speed_mips
             and self.can_suspend == remote.can_suspend
             and self.can_migrate == remote.can_migrate
+            and self.hands_over == remote.hands_over
         )
 
 

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.types import Strict
 
+from leasehold.gateway.sites import carried_by
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import SiteReported
+from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, LeaseType, Request
@@ -61,7 +62,7 @@ Text = Annotated[str, Strict(), Field(max_length=_MOST_TEXT), AfterValidator(_st
 Path = Annotated[Text, AfterValidator(_path)]
 Claims = Annotated[tuple[tuple[Text, Whole], ...], Field(max_length=_MOST_CLAIMS)]
 
-_OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts"}
+_OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself: its own gateway, which knows all sites, lets it begin again."""
 
 _BY_NAME: Mapping[str, Any] = {
@@ -82,6 +83,17 @@ _BY_TYPE: Mapping[Any, Any] = {
 _OFFERED = {name: hint for name, hint in get_type_hints(Request).items() if name not in _OWN_FIELDS}
 
 
+class _Carried(BaseModel):
+    """What a lease brings along whose memory another site has saved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    work_left: Id
+    preemptions: Natural
+    migrations: Natural
+    overhead_vm_ms: Natural
+
+
 class _Named(BaseModel):
     """What travels of a lease besides its request."""
 
@@ -91,6 +103,7 @@ class _Named(BaseModel):
     project: Text
     notify: Text
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
+    carried: _Carried | None
 
 
 _FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
@@ -120,6 +133,8 @@ class Report(BaseModel):
     first_start_ms: Moment
     preemptions: Natural
     overhead_vm_ms: Natural
+    migrations: Natural
+    work_left: Moment
 
 
 _KINDS: Mapping[str, type[BaseModel]] = {
@@ -183,6 +198,8 @@ def read(body: object, sender: str) -> Message:
 
 def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
+    brought: _Carried | None = read.pop("carried")
+    carried = None if brought is None else Carried(gateway, **dict(brought))
     more = {name: read.pop(name) for name in ("project", "notify")}
     metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, **more)
     read |= {
@@ -190,7 +207,11 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
         "consumer": _called_here(gateway, read["consumer"]),
         "group": _called_here(gateway, read["group"]) if read["group"] else "",
     }
-    return Submit(Request(id=0, submit_ms=0, from_peer=peer, is_foreign=bool(peer), max_restarts=0, **read), metadata)
+    return Submit(
+        Request(id=0, submit_ms=0, from_peer=peer, is_foreign=bool(peer), max_restarts=0, goes_back=True, **read),
+        metadata,
+        carried=carried,
+    )
 
 
 def _called_here(gateway: str, name: str) -> str:
@@ -216,7 +237,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
 
     A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
     """
-    request = lease.request
+    request, carried = lease.request, carried_by(lease)
     return {name: getattr(request, name) for name in _OFFERED} | {
         "kind": "offer",
         "lease": lease.id,
@@ -227,6 +248,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
         "project": metadata.project,
         "notify": metadata.notify,
         "command": metadata.command,
+        "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
     }
 
 
@@ -251,6 +273,8 @@ def report(lease: Lease, metadata: LeaseMetadata) -> Body:
         lease.first_start_ms,
         lease.preemptions,
         lease.overhead_vm_ms,
+        lease.migrations,
+        lease.work_left,
     )
     return _report(news)
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.peering import AskWhen, Terms
-from leasehold.gateway.sites import RemoteSite
+from leasehold.gateway.sites import RemoteSite, carried_by
 from leasehold.model.effect import LeaseClosed, OfferLease, RecallLease
 from leasehold.model.event import CancelRequested, Event, SiteFellSilent, SiteForgotten, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
@@ -97,7 +97,14 @@ class ManagedCluster:
         """Give the cluster as its gateway knows it."""
         settings = self.site.settings
         is_peer = self.ask is not None
-        return RemoteSite(self.name, settings.slots, settings.speed_mips, is_peer=is_peer, live=self._live())
+        return RemoteSite(
+            self.name,
+            settings.slots,
+            settings.speed_mips,
+            hands_over=settings.hands_over,
+            is_peer=is_peer,
+            live=self._live(),
+        )
 
     def _live(self) -> SiteLive:
         allocations, guests = self.site.allocations, self.site.guests
@@ -124,7 +131,7 @@ class ManagedCluster:
         events: list[Event] = []
         while self._to_manager and self._to_manager[0][0] <= now_ms:
             event = heappop(self._to_manager)[2]
-            events += self._offer(event.request, actual_ms, now_ms) if isinstance(event, Submitted) else [event]
+            events += self._offer(event, actual_ms, now_ms) if isinstance(event, Submitted) else [event]
         while self.local_jobs and self.local_jobs[0][0] <= now_ms:
             _, number, job = heappop(self.local_jobs)
             events.append(self.world.submission(number, job))
@@ -133,9 +140,10 @@ class ManagedCluster:
         self.world.step(now_ms, events)
         self._report_changes(now_ms)
 
-    def _offer(self, request: Request, actual_ms: Callable[[int], int], now_ms: int) -> list[Event]:
+    def _offer(self, event: Submitted, actual_ms: Callable[[int], int], now_ms: int) -> list[Event]:
+        request = event.request
         ready_ms = max(request.ready_ms, now_ms)
-        if request.deadline_ms is not None and ready_ms + request.duration_ms > request.deadline_ms:
+        if request.deadline_ms is not None and ready_ms + self._left_ms(event) > request.deadline_ms:
             refusal = SiteReported(request.id, self.name, LeaseState.REFUSED, Reason.DEADLINE_TOO_TIGHT)
             self._report(refusal, now_ms)
             return []
@@ -143,7 +151,11 @@ class ManagedCluster:
         self.world.expect(request.id, actual_ms(request.id))
         from_peer = "" if self.ask is None else _FEDERATION
         offered = replace(request, submit_ms=now_ms, ready_ms=ready_ms, domain="", from_peer=from_peer, max_restarts=0)
-        return [Submitted(offered)]
+        return [Submitted(replace(offered, goes_back=True), event.carried)]
+
+    def _left_ms(self, event: Submitted) -> int:
+        left = None if event.carried is None else event.carried.work_left
+        return event.request.duration_ms if left is None else -(-left // self.world.gateway.reference_mips)
 
     def _report_changes(self, now_ms: int) -> None:
         """Report what has become of guests, and how the cluster is now."""
@@ -193,6 +205,8 @@ def _report_of(lease: Lease, site: str, reason: Reason) -> SiteReported:
         lease.first_start_ms,
         lease.preemptions,
         lease.overhead_vm_ms,
+        lease.migrations,
+        lease.work_left,
     )
 
 
@@ -296,7 +310,7 @@ class ManagedClusters:
 
     def _offered(self, effect: OfferLease, now_ms: int) -> None:
         request = replace(effect.lease.request, wait=effect.wait)
-        self._clusters[effect.lease.site].send(Submitted(request), now_ms)
+        self._clusters[effect.lease.site].send(Submitted(request, carried_by(effect.lease)), now_ms)
 
     def _recalled(self, effect: RecallLease, now_ms: int) -> None:
         self._clusters[effect.lease.site].send(CancelRequested(effect.lease.id), now_ms)

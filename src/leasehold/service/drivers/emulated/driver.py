@@ -56,7 +56,8 @@ class EmulatedDriver:
     @property
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
-        return replace(self._hardware.capabilities, notice=True)
+        able = self._hardware.capabilities
+        return replace(able, notice=True, hands_over=able.migrate)
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence; raises ConnectionError where the line is cut."""
