@@ -74,7 +74,9 @@ def test_a_help_is_laid_out_for_the_terminal(command: list[str], cli: Cli, monke
 
 
 COMMANDS = ["demo", "serve", "doctor"]
-COMMANDS += [f"lease {verb}" for verb in ("submit", "list", "show", "watch", "cancel", "extend", "logs")]
+COMMANDS += [
+    f"lease {verb}" for verb in ("submit", "plan", "list", "show", "explain", "watch", "cancel", "extend", "logs")
+]
 COMMANDS += [f"site {verb}" for verb in ("list", "show", "drain", "resume", "forget", "capabilities")]
 COMMANDS += [f"token {verb}" for verb in ("create", "list", "revoke", "inspect")]
 COMMANDS += [f"store {verb}" for verb in ("status", "migrate", "backup", "restore", "new-admin-token")]

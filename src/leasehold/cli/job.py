@@ -161,6 +161,19 @@ Array = Annotated[bool, switch("--array", does="The whole array of this ID.")]
 
 
 @app.command()
+def explain(job_id: JobId, json: Json = False) -> None:
+    """Explain why a job waits, was restarted, or lost its machines, and what each node says to it now."""
+    from leasehold.cli.live.jobs import answer_explained
+
+    with gateway() as client:
+        told = client.jobs.explain(job_id)
+    if json:
+        answer_json({"explanation": told})
+    else:
+        answer_explained(told)
+
+
+@app.command()
 def wait(job_id: JobId, array: Array = False, json: Json = False) -> None:
     """Follow the state of a job until it is over; exits as its command, and with 1 if it failed otherwise."""
     from leasehold.cli.live.jobs import exit_status_of, jobs_of, standings

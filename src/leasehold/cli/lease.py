@@ -316,6 +316,23 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
 
 
 @app.command()
+def explain(lease_id: LeaseId, json: Json = False) -> None:
+    """Explain why a lease waits, was refused, or lost its machines, and what would help.
+
+    Every reason that it met, in order, at every site; for each preemption for whom it was, by which rule, and what
+    would have avoided it. Alternatives are tried, not guessed.
+    """
+    from leasehold.cli.live.leases import explained
+
+    with gateway() as client:
+        told = client.leases.explain(lease_id)
+    if json:
+        answer_json({"explanation": told})
+    else:
+        answer("\n".join(explained(told, times.now())))
+
+
+@app.command()
 def watch(
     lease_ids: Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=0, show_default=False)] = None,
     json: Annotated[bool, switch("--json", does="Print one JSON object per line.")] = False,

@@ -26,6 +26,7 @@ from leasehold.protocol.agreements import (
 )
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
+from leasehold.protocol.explanations import JobExplanation, LeaseExplanation
 from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
@@ -79,6 +80,11 @@ class Leases(Noun[W]):
     def checkpointed(self, lease_id: int) -> Call[Lease]:
         """Report that the guest of one has saved its work; raises Conflict where it has no machines to save it from."""
         return Call("POST", f"/v1/leases/{lease_id}/checkpointed", reads(Lease))
+
+    @Asking
+    def explain(self, lease_id: int) -> Call[LeaseExplanation]:
+        """Say what happened to one and why, and what would help; raises NotFound."""
+        return Call("GET", f"/v1/leases/{lease_id}/explanation", reads(LeaseExplanation))
 
     @Iterating
     def journal(self, lease_id: int) -> Pages[JournalEntry]:
@@ -144,6 +150,11 @@ class Jobs(Noun[W]):
     def plan(self, spec: JobSpec) -> Call[JobProspect]:
         """Say what would become of a job, without asking for it."""
         return Call("POST", "/v1/jobs/plan", reads(JobProspect), body=spec.to_json())
+
+    @Asking
+    def explain(self, job_id: int) -> Call[JobExplanation]:
+        """Say what happened to one and why, and what each node says to it now; raises NotFound."""
+        return Call("GET", f"/v1/jobs/{job_id}/explanation", reads(JobExplanation))
 
     @Asking
     def get(self, job_id: int) -> Call[Job]:

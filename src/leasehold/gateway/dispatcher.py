@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from leasehold.gateway.alarm import GATEWAY
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.knowledge import Knowledge, starts_now
 from leasehold.gateway.peering import PEERS, AskWhen, Peering
@@ -13,7 +14,7 @@ from leasehold.gateway.settings import Routing
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import RemoteSite, SiteRegistry
 from leasehold.gateway.state import InstantChanges
-from leasehold.model.effect import Decision, OfferLease, RecallLease
+from leasehold.model.effect import Decision, OfferLease, RecallLease, SiteRefusal
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
@@ -26,6 +27,12 @@ _ONLY_ITS_OWN = frozenset({Reason.OUTSIDE_AGREED_HOURS, Reason.RESOURCE_IN_USE})
 
 _TIME_CURES = frozenset({Reason.NO_ROOM_AT_READY_TIME, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED})
 """Why sites refuse what must start at its ready time, and what a request can wait for instead."""
+
+_ABOUT_NO_SITE = frozenset({Reason.HELD_AT_GATEWAY, Reason.BEHIND_OWN_REQUEST, Reason.PEER_QUOTA_REACHED})
+"""Reasons to wait that no site has."""
+
+MOST_SITES_TOLD = 100
+"""Of how many sites it is said why they do not take a request."""
 
 QUEUEING, REBALANCING = "queueing", "rebalancing"
 MOST_LOOKED_AT = 1_000
@@ -59,7 +66,32 @@ class Dispatcher:
         """Leases at sites that decide for themselves, which their users want back."""
 
     def route(self, lease: Lease, now_ms: int) -> None:
-        """Settle what becomes of a request: it is sent, kept pending, or refused."""
+        """Settle what becomes of a request, and say why no site takes one that is refused or kept."""
+        effects = self._changes.effects
+        before = len(effects)
+        self._settle(lease, now_ms)
+        for place in range(before, len(effects)):
+            one = effects[place]
+            if type(one) is Decision and one.site == GATEWAY and one.reason not in _ABOUT_NO_SITE:
+                one.sites = self._why_not_each(lease, now_ms)
+
+    def _why_not_each(self, lease: Lease, now_ms: int) -> tuple[SiteRefusal, ...]:
+        """Say of each site to which a request is not bound elsewhere why it does not take it, as far as one can say."""
+        refused_by = self._pending.refused_by.get(lease.id, {})
+        found: list[SiteRefusal] = []
+        for site in self._registry.federation.sites[:MOST_SITES_TOLD]:
+            name, breach = site.name, None
+            if self._quotas.is_bound_elsewhere(lease.request, name):
+                continue
+            reason = refused_by.get(name) or self._registry.why_not(lease, site)
+            if reason is None:
+                breach = self._quotas.why_not_there(lease, name, site.speed_mips, now_ms)
+                reason = None if breach is None else breach.reason
+            if reason is not None:
+                found.append(SiteRefusal(name, reason, breach))
+        return tuple(found)
+
+    def _settle(self, lease: Lease, now_ms: int) -> None:
         if self._peering.is_over_limit(lease):
             self._pending.await_room(lease, Reason.PEER_QUOTA_REACHED, PEERS)
             return

@@ -38,7 +38,7 @@ from leasehold.sharing.offers import BrokerOffer, BrokerReading
 MOST_TRIES = 8
 """How many alternatives of a request are tried at most."""
 
-_LEASES_TRIED = 250_000
+_LEASES_TRIED = 150_000
 """Each try takes time for each open lease: with many of them, fewer alternatives are tried, but at least one."""
 
 _ABOUT_TYPES = frozenset(
@@ -53,6 +53,7 @@ _ABOUT_TYPES = frozenset(
 )
 """Reasons that another type of lease may not have."""
 
+_WORTH_IT = 20
 _LEAST_MS = 1_000
 """No lease that is shorter is proposed."""
 
@@ -174,12 +175,18 @@ class Prospect:
         return tuple(one for one, holds in found.items() if holds)
 
     def is_better_than(self, other: "Prospect") -> bool:
-        """Whether this one is not refused where the other is, starts earlier, or takes fewer VMs from others."""
+        """Whether this one is not refused where the other is, starts earlier, or takes fewer VMs from others.
+
+        A wait that is shorter by a twentieth or less is no reason to ask for something else.
+        """
         if self.is_refused or self.elsewhere is not None:
             return False
         if other.is_refused:
             return True
-        sooner = self.start_ms is not None and (other.start_ms is None or self.start_ms < other.start_ms)
+        sooner = self.start_ms is not None
+        if self.start_ms is not None and other.start_ms is not None:
+            wait_ms = max(0, other.start_ms - other.request.ready_ms)
+            sooner = self.start_ms < other.start_ms - wait_ms // _WORTH_IT
         return (sooner and self.preempted_vms <= other.preempted_vms) or self.preempted_vms < other.preempted_vms
 
 
@@ -317,8 +324,7 @@ class _Proposals:
         if request.is_local:
             self._sites = [gateway.sites[str(request.site)]]
         else:
-            able = {one.name for one in gateway.dispatcher.able(lease, gateway.registry.federation.sites)}
-            self._sites = [site for site in gateway.registry.own_open() if site.name in able]
+            self._sites = self._able(lease)
         self._plans = [(site, site.home if site.guests is None else site.guests.full) for site in self._sites]
 
     def all(self) -> Iterator[tuple[Change, Request]]:
@@ -378,14 +384,20 @@ class _Proposals:
                 yield Change.TYPE, replace(self._request, lease_type=kind)
 
     def _elsewhere(self) -> Iterator[tuple[Change, Request]]:
-        """The other sites that it is not bound to, those with most room first."""
+        """The other sites, also those that it is bound not to run at, those with most room first."""
+        unbound = _probe(self._gateway, replace(self._request, domain=""))
         there = [
-            (-plan.free_at(max(self._begin_ms, plan.begin_ms)), site.name)
-            for site, plan in self._plans
-            if site.name != self._prospect.site
+            (-site.free_vms, site.name)
+            for site in self._able(unbound)
+            if site.name != self._prospect.site and site.settings.slots >= self._request.vms
         ]
         for _, name in sorted(there):
             yield Change.SITE, replace(self._request, domain=name)
+
+    def _able(self, lease: Lease) -> list[Site]:
+        """List the gateway's own sites that take guests now, and can take this one."""
+        able = {one.name for one in self._gateway.dispatcher.able(lease, self._gateway.registry.federation.sites)}
+        return [site for site in self._gateway.registry.own_open() if site.name in able]
 
     @property
     def _begin_ms(self) -> int:

@@ -17,6 +17,10 @@ REPAIR = "repair"
 """The rule by which waiting guests are planned around what the site's own users have booked."""
 
 
+MOST_CANDIDATES = 64
+"""Of a preemption at a site where no more leases hold VMs, all that could have given way are kept."""
+
+
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     """Make room for local requests that start now, and for guests that were promised this instant.
 
@@ -50,8 +54,10 @@ def replan_guests(guests: Guests, reason: Reason, rule: str, now_ms: int) -> Non
 def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> int:
     """Preempt guests for one request; returns how many VMs that freed."""
     allocations, policy = guests.allocations, guests.allocations.settings.victims
-    choice = policy.choose_from(allocations.preemptable(now_ms), needed_vms)
-    report = _report(choice, taker, needed_vms)
+    pool = allocations.preemptable(now_ms)
+    choice = policy.choose_from(pool, needed_vms)
+    candidates = tuple(pool.candidates()) if len(allocations.held) <= MOST_CANDIDATES else ()
+    report = _report(choice, taker, needed_vms, candidates)
     freed: list[Booking] = []
     for victim in choice.victims:
         lease = allocations.held[victim.lease_id]
@@ -89,7 +95,7 @@ def _reason(choice: VictimChoice, victim: Candidate, taker: Lease) -> Reason:
     return Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.RESERVATION_NEEDS_ROOM
 
 
-def _report(choice: VictimChoice, taker: Lease, needed_vms: int) -> Preemption:
+def _report(choice: VictimChoice, taker: Lease, needed_vms: int, candidates: tuple[Candidate, ...]) -> Preemption:
     runner_up = choice.runner_up
     return Preemption(
         beneficiary=taker.id,
@@ -100,6 +106,8 @@ def _report(choice: VictimChoice, taker: Lease, needed_vms: int) -> Preemption:
         runner_up=None if runner_up is None else tuple(victim.lease_id for victim in runner_up),
         runner_up_cost_vm_ms=None if runner_up is None else sum(v.cost_vm_ms for v in runner_up),
         exact=choice.exact,
+        considered=choice.considered,
+        candidates=candidates,
     )
 
 

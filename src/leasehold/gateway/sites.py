@@ -16,6 +16,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
+from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
 from leasehold.routing.moments import StreamMoments
 from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
@@ -207,6 +208,18 @@ class SiteRegistry:
         """Whether memory that another manager's site has saved can go on at this one."""
         remote = self.remotes.get(name)
         return self.own[name].settings.hands_over if remote is None else remote.hands_over
+
+    def why_not(self, lease: Lease, site: SiteFacts) -> Reason | None:
+        """Say why a site can never take a lease, or takes no guests now; None where it does."""
+        if lease.vms > site.slots:
+            return Reason.WIDER_THAN_SITE
+        if not self._can_serve(site.name, lease.request.lease_type):
+            return Reason.NO_CAPABLE_SITE
+        remote = self.remotes.get(site.name)
+        if site.name in self.not_lending or (remote is not None and not remote.lends):
+            return Reason.SITE_DRAINED
+        is_silent = self.own[site.name].allocations.is_silent if remote is None else remote.silent
+        return Reason.SITE_UNREACHABLE if is_silent else None
 
     def open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
         """Return those of these sites that take guests now."""

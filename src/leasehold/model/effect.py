@@ -4,6 +4,7 @@ Each effect that concerns machines carries the lease in its state after the deci
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from leasehold.model.agreement import Breach, Penalty
 from leasehold.model.coallocation import CoAllocation
@@ -105,6 +106,9 @@ class Preemption:
     """A preemption: the beneficiary, the cost, and the alternatives considered.
 
     One per choice of victims; a beneficiary causes at most one, so that ``beneficiary`` names it.
+    ``considered`` is how many sets of victims the choice was made from, and ``candidates``
+    (`leasehold.leasing.victims.candidate.Candidate`) all leases that could have given way, where they were few
+    enough to be kept: the policy makes the same choice of them again.
     """
 
     beneficiary: int
@@ -115,6 +119,17 @@ class Preemption:
     runner_up: tuple[int, ...] | None
     runner_up_cost_vm_ms: int | None
     exact: bool
+    considered: int = 0
+    candidates: tuple[Any, ...] = ()
+
+
+@dataclass(slots=True)
+class SiteRefusal:
+    """Why a site does not take a request now, with the ``breach`` of an agreement where that is the reason."""
+
+    site: str
+    reason: Reason
+    breach: Breach | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +137,8 @@ class Decision:
     """One decision with its reason as data.
 
     ``rule`` names the policy or rule that decided; ``planned_ms`` is the promised start of a waiting lease.
-    ``breach`` has the figures where an agreement is the reason.
+    ``breach`` has the figures where an agreement is the reason; ``sites`` says why none of them takes a request
+    that is refused or kept at the gateway.
     """
 
     lease: Lease
@@ -133,6 +149,7 @@ class Decision:
     planned_ms: int | None = None
     preemption: Preemption | None = None
     breach: Breach | None = None
+    sites: tuple[SiteRefusal, ...] = ()
 
 
 @dataclass(slots=True)

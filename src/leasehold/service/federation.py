@@ -35,8 +35,16 @@ from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import ConsoleElsewhere, NoSuchLease
+from leasehold.service.explaining import (
+    MOST_LINES,
+    Account,
+    PreemptionRecord,
+    decided_again,
+    explain_lease,
+    preemptions_in,
+)
 from leasehold.service.feed import Feed
-from leasehold.service.jobs import Jobs
+from leasehold.service.jobs import Jobs, NodeGroup, verdicts
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.notices import NoticeSender
@@ -44,7 +52,7 @@ from leasehold.service.opening import Reloaded, check_sites, make_gateway, nativ
 from leasehold.service.peers.peers import Peers
 from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.sites import UNREACHABLE, Sites
-from leasehold.service.store.rows import LeaseRow, OrderRow
+from leasehold.service.store.rows import JournalRow, LeaseRow, OrderRow, StoredJob
 from leasehold.service.store.store import Store
 from leasehold.service.surroundings import REAL, Surroundings
 
@@ -360,6 +368,34 @@ class Federation:
     async def plan(self, request: Submit) -> Plan:
         """Say what would become of a request; raises what `submit` raises."""
         return await self._engine_thread.ask(lambda engine: engine.plan(request), whose=request.consumer)
+
+    async def explain(self, row: LeaseRow) -> Account:
+        """Say what happened to a lease and why, and what would help; raises Unavailable."""
+
+        def read() -> tuple[list[JournalRow], list[PreemptionRecord]]:
+            lines = self.store.tail(row.lease.id, MOST_LINES)
+            return lines, preemptions_in(self.store, lines)
+
+        lines, found = await asyncio.to_thread(read)
+        whose = row.lease.request.consumer
+        return await self._engine_thread.ask(lambda engine: explain_lease(engine, row, lines, found), whose=whose)
+
+    async def explain_job(self, job: StoredJob) -> tuple[Account, tuple[NodeGroup, ...]]:
+        """Say what happened to a job and why, and what each node says to it now; raises Unavailable."""
+        record, attempts = job[0].record, job[1]
+
+        def read() -> tuple[list[JournalRow], list[PreemptionRecord], dict[int, LeaseRow]]:
+            lines = self.store.lines_of_job(record.id, MOST_LINES)
+            rows = filter(None, (self.store.lease(one.lease_id) for one in attempts if one.lease_id is not None))
+            return lines, preemptions_in(self.store, lines), {row.lease.id: row for row in rows}
+
+        lines, found, rows = await asyncio.to_thread(read)
+
+        def look(engine: Engine) -> tuple[Account, tuple[NodeGroup, ...]]:
+            account = Account(lines, decided_again(engine, rows, found))
+            return account, () if record.state.is_final else verdicts(engine, record.request.job, self.clock())
+
+        return await self._engine_thread.ask(look, whose=record.request.consumer)
 
     async def plan_coallocation(self, request: SubmitCoAllocation) -> CoAllocationPlan:
         """Say what would become of a co-allocation; raises what it is answered with."""

@@ -87,10 +87,15 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     request = jobs.request(command, now_ms)
     jobs.catch_up(now_ms)
     seen = jobs.scheduler.forecast(request, now_ms)
-    moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
-    groups = grouped(jobs.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
+    groups = verdicts(engine, request.job, now_ms)
     chosen = tuple(_chosen(place) for place in seen.places)
     return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
+
+
+def verdicts(engine: Engine, job: Job, now_ms: int) -> tuple[NodeGroup, ...]:
+    """Say what all nodes say to a job now."""
+    moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
+    return grouped(engine.jobs.nodes.kinds(now_ms), job, engine.setup.network, moment)
 
 
 def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:

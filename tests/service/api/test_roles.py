@@ -53,6 +53,10 @@ GET    /v1/leases/{own}/console                              401     200      20
 GET    /v1/leases/{in astro}/console                         401     404      200       404    200   403
 GET    /v1/leases/{at das3}/console                          401     404      404       200    200   403
 GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
+GET    /v1/leases/{own}/explanation                          401     200      200       404    200   403
+GET    /v1/leases/{in astro}/explanation                     401     404      200       404    200   403
+GET    /v1/leases/{at das3}/explanation                      401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}/explanation                    401     404      404       404    200   403
 POST   /v1/leases/plan                                    401     200      200       403    200   403
 POST   /v1/leases/plan (local at das3)                    401     200      200       200    200   403
 POST   /v1/coallocations                                      401     201      201       403    201   403
@@ -72,6 +76,10 @@ GET    /v1/jobs/{job in astro}                               401     404      20
 GET    /v1/jobs/{job at das3}                                401     404      404       200    200   403
 GET    /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
 GET    /v1/jobs/{own job}/output                             401     200      200       404    200   403
+GET    /v1/jobs/{own job}/explanation                        401     200      200       404    200   403
+GET    /v1/jobs/{job in astro}/explanation                   401     404      200       404    200   403
+GET    /v1/jobs/{job at das3}/explanation                    401     404      404       200    200   403
+GET    /v1/jobs/{job elsewhere}/explanation                  401     404      404       404    200   403
 GET    /v1/jobs/{own job}/result                             401     404      404       404    404   403
 DELETE /v1/jobs/{own job}                                    401     200      200       404    200   403
 DELETE /v1/jobs/{job in astro}                               401     404      200       404    200   403

@@ -171,6 +171,7 @@ def said_in_journal(lines: Iterable[JournalRow], begin_ms: int = BEGIN_MS) -> li
 
 def _rest(detail: dict[str, Any], begin_ms: int) -> str:
     detail.pop("cause", None)  # what machines say of themselves
+    detail.get("preemption", {}).pop("candidates", None)  # in the line of the first victim alone
     if "planned_ms" in detail:
         detail["planned_ms"] -= begin_ms
     return json.dumps(detail, sort_keys=True)
@@ -204,6 +205,8 @@ class Listener(Chronicle):
             detail["planned_ms"] = decision.planned_ms
         if decision.preemption is not None:
             detail["preemption"] = _preempted(decision.preemption)  # type: ignore[assignment]
+        if decision.sites:
+            detail["sites"] = [{"site": one.site, "reason": one.reason.value} for one in decision.sites]  # type: ignore[assignment]
         where = decision.site or lease.site
         words = (decision.outcome.value, where, decision.reason.value, decision.rule)
         self.said.append((now_ms, lease.id, *words, json.dumps(detail, sort_keys=True)))
@@ -225,4 +228,5 @@ class Listener(Chronicle):
 
 def _preempted(preemption: Preemption) -> dict[str, object]:
     told = {field: getattr(preemption, field) for field in preemption.__slots__}
+    del told["candidates"]
     return {"for_lease": told.pop("beneficiary"), **told}

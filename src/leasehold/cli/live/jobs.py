@@ -14,7 +14,7 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
-from leasehold.cli.live.leases import WOULD_BE_REFUSED, read_memory_mib
+from leasehold.cli.live.leases import WOULD_BE_REFUSED, preemptions, read_memory_mib, steps
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
 from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
@@ -25,6 +25,7 @@ from leasehold.client import (
     Client,
     Image,
     Job,
+    JobExplanation,
     JobFilter,
     JobLog,
     JobNeeds,
@@ -326,12 +327,21 @@ def answer_prospect(prospect: JobProspect, *, json: bool) -> None:
         answer_json({"plan": prospect})
     else:
         answer("\n".join(_summary(prospect)))
-        heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
-        print_table(heads, [_nodes(group) for group in prospect.groups], (0,))
+        print_table(_HEADS, [_nodes(group) for group in prospect.groups], (0,))
     if prospect.state is JobState.REFUSED:
         raise typer.Exit(WOULD_BE_REFUSED)
     if prospect.state not in {JobState.STARTING, JobState.RUNNING}:
         raise typer.Exit(ANSWER_IS_NO)
+
+
+def answer_explained(told: JobExplanation) -> None:
+    """Answer with what happened to a job and why, and what each node says to it now."""
+    answer("\n".join([standing(told.job), *steps(told.steps), *preemptions(told.preemptions)]))
+    if told.groups:
+        print_table(_HEADS, [_nodes(group) for group in told.groups], (0,))
+
+
+_HEADS = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
 
 
 def _summary(prospect: JobProspect) -> Iterator[str]:

@@ -36,8 +36,11 @@ from leasehold.client import (
     Change,
     Client,
     DomainOffer,
+    ExplainedPreemption,
+    ExplainedStep,
     JournalEntry,
     Lease,
+    LeaseExplanation,
     LeaseFilter,
     LeasePlan,
     Lost,
@@ -496,6 +499,76 @@ def scores(domains: Iterable[DomainOffer]) -> Iterator[str]:
     for offer in domains:
         used = f"{100 * offer.used_share:.1f}% used, penalty {offer.penalty}"
         yield f"  {offer.domain}: score {offer.score}, {offer.free_vms} VMs free, {used}"
+
+
+# Why
+
+
+def explained(told: LeaseExplanation, at: datetime) -> Iterator[str]:
+    """Tell what happened to a lease and why, who took its machines, and what would help."""
+    yield standing(told.lease)
+    yield from steps(told.steps)
+    yield from preemptions(told.preemptions)
+    if told.now is not None:
+        again = "would be refused again" if told.now.verdict == "refused" else _outcome(told.now, at)
+        yield f"  submitted now: {again} ({told.now.reason})"
+    yield from instead(told.alternatives, told.untried, at)
+
+
+def steps(told: Iterable[ExplainedStep]) -> Iterator[str]:
+    """Tell what was decided, each in a line, with what each site said to it."""
+    yield "  what happened:"
+    for step in told:
+        why = f"{step.explanation} ({step.reason})" if step.explanation else step.what
+        often = f", {show_times(step.times)}" if step.times > 1 else ""
+        plan = "" if step.planned_at is None else f"; planned for {show_moment(step.planned_at)}"
+        yield f"    {show_moment(step.at)}  {step.site or 'gateway':<12}  {why}{often}{plan}"
+        for one in step.sites:
+            yield f"      not {one.site}: {one.explanation} ({one.reason})"
+
+
+def preemptions(told: Iterable[ExplainedPreemption]) -> Iterator[str]:
+    """Tell of each preemption for whom, by which rule, at what cost, and what would have avoided it."""
+    for one in told:
+        yield f"  preempted {show_moment(one.at)} at {one.site}, for {one.for_whom}"
+        cost = "" if one.cost_vm_s is None else f", at a cost of {show_duration(one.cost_vm_s)} of VM time"
+        yield f"    rule {one.rule}{_together(one)}{cost}"
+        if one.considered:
+            yield f"    {_competition(one)}"
+        if one.tried:
+            yield f"    {_spared(one)}"
+
+
+def _together(one: ExplainedPreemption) -> str:
+    others = [f"lease {number}" for number in one.victims if number != one.lease]
+    if one.victims_hidden:
+        others.append(f"{count_of(one.victims_hidden, 'lease')} of others")
+    return f", together with {', '.join(others)}" if others else ""
+
+
+def _competition(one: ExplainedPreemption) -> str:
+    """Tell from how many sets of victims the rule chose, and why the second best lost."""
+    pool = "" if one.candidates is None else f" of {count_of(one.candidates, 'lease')} that could give way"
+    optimum = "" if one.exact else ", not all of them looked at"
+    chosen = f"chosen from {count_of(one.considered, 'set')}{pool}{optimum}"
+    if one.runner_up == "none":
+        return f"{chosen}; there was no second best"
+    it = "with this lease too" if one.runner_up == "with-this-lease" else "without this lease"
+    dear = "" if one.runner_up_cost is None else f" at {one.runner_up_cost:.2f} times the cost"
+    return f"{chosen}; the second best by the rule was {it}{dear}"
+
+
+def _spared(one: ExplainedPreemption) -> str:
+    ways = [
+        f"with {count_of(way.vms, 'VM')}" if way.by == "vms" else f"as a {way.type} lease"
+        for way in one.spared_as
+        if way.by != "alone"
+    ]
+    if ways:
+        return f"it would have been spared {' or '.join(ways)} (tried)"
+    if one.spared_as:
+        return "no type or width would have saved it: the others could not have freed enough (tried)"
+    return "it would not have been spared as another type, or with fewer VMs (tried)"
 
 
 # Leases as they change: line by line until they are over, or as a list that is always up to date

@@ -1,8 +1,9 @@
 """What several routes show: leases, the journal, explanations, each computed from what is stored."""
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
@@ -15,7 +16,9 @@ from leasehold.matching.verdict import sentence as matching_sentence
 from leasehold.model.agreement import MILLION, Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
-from leasehold.protocol.fields import moment_at, planned, show_duration, show_moment
+from leasehold.model.request import LeaseType
+from leasehold.protocol.explanations import ExplainedPreemption, ExplainedStep, LeaseExplanation, SparedAs
+from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
 from leasehold.protocol.leases import Change, JournalEntry, Lease
 from leasehold.protocol.plans import (
     BlockedSite,
@@ -31,6 +34,8 @@ from leasehold.protocol.plans import (
     PreemptionHistory,
     RuleReading,
 )
+from leasehold.service.engine.journal import JOB
+from leasehold.service.explaining import Account, PreemptionRecord
 from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
@@ -125,7 +130,7 @@ def _numbers(value: object) -> list[int]:
 
 def _concealed(preemption: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str, Any]:
     """Leave out numbers and sizes of leases that the reader may not see."""
-    shown = dict(preemption)
+    shown = {key: value for key, value in preemption.items() if key != "candidates"}
     for key, sizes in _SIZES.items():
         value = preemption.get(key)
         is_known_whole = f"{key}_not_named" not in preemption or may_see(_NOT_NAMED)
@@ -176,6 +181,10 @@ def show_plan(plan: Plan, history: Iterable[Preempted], may_see: Callable[[int],
     )
 
 
+def _type_name(kind: LeaseType) -> LeaseTypeName:
+    return cast("LeaseTypeName", kind.label)
+
+
 _SAME: dict[str, Any] = {"type": None, "vms": None, "duration_s": None, "ready": None, "domain": ""}
 """What an alternative shows of a request that is not different."""
 
@@ -186,7 +195,7 @@ def show_alternative(alternative: Alternative) -> PlannedAlternative:
     differs: dict[str, Any] = {}
     match alternative.change:
         case core.Change.TYPE:
-            differs = {"type": request.lease_type.label}
+            differs = {"type": _type_name(request.lease_type)}
         case core.Change.VMS:
             differs = {"vms": request.vms}
         case core.Change.DURATION:
@@ -215,6 +224,121 @@ def _outcome(prospect: Prospect) -> dict[str, Any]:
         "preempted_vms": prospect.preempted_vms,
         "delayed_leases": len(prospect.delays),
     }
+
+
+def show_steps(lines: Iterable[JournalRow]) -> tuple[ExplainedStep, ...]:
+    """Show lines of the journal, those that say the same in a row once."""
+    steps: list[ExplainedStep] = []
+    for line in lines:
+        step = _step(line)
+        last = steps[-1] if steps else None
+        if last is not None and _SAID(last) == _SAID(step):
+            steps[-1] = step.model_copy(update={"times": last.times + 1})
+        else:
+            steps.append(step)
+    return tuple(steps)
+
+
+_SAID = attrgetter("what", "state", "site", "lease", "reason", "explanation", "sites")
+
+
+def _step(line: JournalRow) -> ExplainedStep:
+    detail = json.loads(line.detail)
+    breach = _BREACH.validate_python(detail["breach"]) if "breach" in detail else None
+    return ExplainedStep.of(
+        line,
+        lease=line.lease_id,
+        explanation=explain_job(JobReason(line.reason), str(detail.get("what", "")))
+        if line.what == JOB and line.reason
+        else explain(line.reason, breach),
+        planned_at=planned(detail.get("planned_ms")),
+        times=1,
+        sites=tuple(_site_refusal(one) for one in detail.get("sites", ())),
+    )
+
+
+_AT_A_SITE = {
+    Reason.NO_CAPABLE_SITE: "cannot suspend or move machines",
+    Reason.SITE_DRAINED: "is drained, and takes no new guests",
+    Reason.SITE_UNREACHABLE: "does not answer",
+    Reason.NEVER_STARTED: "was given the request, and its machines never started",
+}
+"""Why a site does not take a request, where the sentence of the reason speaks of all of them."""
+
+
+def _site_refusal(told: Mapping[str, Any]) -> BlockedSite:
+    reason = Reason(told["reason"])
+    breach = _BREACH.validate_python(told["breach"]) if "breach" in told else None
+    words = _AT_A_SITE.get(reason) or (sentence(reason) if breach is None else in_words(breach, show_moment))
+    agreement = "" if breach is None else breach.agreement
+    return BlockedSite(site=told["site"], reason=reason.value, agreement=agreement, explanation=words)
+
+
+def show_lease_explanation(row: LeaseRow, account: Account, may_see: Callable[[int], bool]) -> LeaseExplanation:
+    """Show what happened to a lease to a caller who may see it, and these others."""
+    again = account.again
+    return LeaseExplanation(
+        lease=show_lease(row),
+        steps=show_steps(account.lines),
+        preemptions=show_preemptions(account, may_see),
+        now=None if again is None else PlannedOutcome(**_outcome(again)),
+        alternatives=tuple(map(show_alternative, account.better)),
+        untried=account.untried,
+    )
+
+
+def show_preemptions(account: Account, may_see: Callable[[int], bool]) -> tuple[ExplainedPreemption, ...]:
+    """Show the preemptions of leases that a caller may see."""
+    return tuple(_preemption(one, may_see) for one in account.preemptions)
+
+
+def _preemption(one: PreemptionRecord, may_see: Callable[[int], bool]) -> ExplainedPreemption:
+    line, detail, mine = one.line, one.detail, one.line.lease_id or 0
+    taker_id, victims = detail.get("for_lease"), _numbers(detail.get("victims")) or [mine]
+    sees_taker = isinstance(taker_id, int) and may_see(taker_id)
+    seen = [number for number in victims if number == mine or may_see(number)]
+    hidden = len(victims) - len(seen) + int(detail.get("victims_not_named", 0))
+    runner_up, cost, other_cost = detail.get("runner_up"), detail.get("cost_vm_ms"), detail.get("runner_up_cost_vm_ms")
+    candidates, replayed = detail.get("candidates"), one.replay
+    own_ms = replayed.mine.cost_vm_ms if replayed is not None else cost if len(victims) == 1 else None
+    return ExplainedPreemption(
+        at=moment_at(line.at_ms),
+        lease=mine,
+        site=line.site,
+        reason=line.reason,
+        explanation=explain(line.reason),
+        rule=line.rule,
+        for_whom=_for_whom(one, sees_taker=sees_taker),
+        for_lease=taker_id if sees_taker else None,
+        needed_vms=detail.get("needed_vms") if sees_taker and not hidden else None,
+        victims=tuple(seen),
+        victims_hidden=hidden,
+        cost_vm_s=None if own_ms is None else show_duration(own_ms),
+        candidates=len(candidates) if candidates else None,
+        considered=detail.get("considered", 0),
+        exact=bool(detail.get("exact")),
+        runner_up="none" if not runner_up else "with-this-lease" if mine in runner_up else "without-this-lease",
+        runner_up_cost=round(other_cost / cost, 3) if cost and other_cost is not None else None,
+        spared_as=tuple(
+            SparedAs(by=spared.by.value, type=_type_name(spared.lease_type), vms=spared.vms)
+            for spared in (() if replayed is None else replayed.spared)
+        ),
+        tried=replayed is not None,
+    )
+
+
+def _for_whom(one: PreemptionRecord, *, sees_taker: bool) -> str:
+    """Say for whom a lease was preempted, without a name that the reader may not know."""
+    if one.line.reason == Reason.SITE_SHRANK:
+        return f"nobody: {one.line.site} has fewer VMs than before"
+    taker = one.taker
+    if taker is None:
+        return "a lease that is not kept any more"
+    is_local, vms = taker.lease.request.is_local, taker.lease.vms
+    if not sees_taker:
+        return f"a local user of {one.line.site}" if is_local else "a Non-preemptable guest"
+    what = f"local request of {one.line.site}" if is_local else "Non-preemptable guest"
+    return f"lease {taker.lease.id} of {taker.lease.request.consumer}, a {what} for {vms} VM{'s' if vms != 1 else ''}"
 
 
 def show_coallocation_plan(explanation: core.CoAllocationPlan) -> CoAllocationPlan:

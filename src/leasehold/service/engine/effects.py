@@ -1,7 +1,7 @@
 """What follows from the effects of an instant: journal lines, orders, messages, timers and use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 
 from leasehold.model.effect import (
@@ -18,6 +18,7 @@ from leasehold.model.effect import (
     Preemption,
     RecallLease,
     ResumeLease,
+    SiteRefusal,
     StartLease,
     StopLease,
     SuspendLease,
@@ -268,8 +269,14 @@ def _detail(decision: Decision) -> dict[str, object]:
     if decision.breach is not None:
         detail["breach"] = asdict(decision.breach)
     if decision.preemption is not None:
-        detail["preemption"] = _preemption(decision.preemption)
+        detail["preemption"] = _preemption(decision.preemption, decision.lease)
+    if decision.sites:
+        detail["sites"] = [_site_refusal(one) for one in decision.sites]
     return detail
+
+
+def _site_refusal(one: SiteRefusal) -> dict[str, object]:
+    return {"site": one.site, "reason": one.reason} | ({} if one.breach is None else {"breach": asdict(one.breach)})
 
 
 MOST_NAMED = 100
@@ -279,8 +286,12 @@ Each line of a preemption of thousands would name thousands.
 """
 
 
-def _preemption(preemption: Preemption) -> dict[str, object]:
+def _preemption(preemption: Preemption, victim: Lease) -> dict[str, object]:
+    """Show a preemption as a victim's line has it; who could have given way is in the line of the first alone."""
     fields = {name: getattr(preemption, name) for name in preemption.__slots__}
+    candidates = fields.pop("candidates")
+    if candidates and victim.id == preemption.victims[0]:
+        fields["candidates"] = [astuple(one) for one in candidates]
     found: dict[str, object] = {"for_lease": fields.pop("beneficiary"), **fields}
     for name in ("victims", "runner_up"):
         numbers = fields[name] or ()

@@ -409,18 +409,18 @@ class Engine:
 
     def plan(self, command: Submit) -> Plan:
         """Say what would happen to a lease submitted now; raises what `Submit` is answered with."""
-        with self._committed_state():
+        with self.committed_state():
             request = self.leases.would_be(command, self.now_ms)
             return plan_request(self.gateway, request, self.now_ms)
 
     def plan_coallocation(self, command: SubmitCoAllocation) -> CoAllocationPlan:
         """Say what would happen to a co-allocation submitted now; raises what `SubmitCoAllocation` is answered with."""
-        with self._committed_state():
+        with self.committed_state():
             request = self.coallocations.would_be(command, self.now_ms)
             return plan_coallocation(self.gateway, request, self.now_ms)
 
     @contextmanager
-    def _committed_state(self) -> Iterator[None]:
+    def committed_state(self) -> Iterator[None]:
         """Look at what was written, all of it and nothing else."""
         if self._is_stale:
             self._load()

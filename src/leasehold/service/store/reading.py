@@ -53,6 +53,7 @@ from leasehold.service.store.rows import (
     MESSAGES,
     NODES,
     OF_A_COALLOCATION,
+    OF_A_JOB,
     OPEN,
     OPEN_JOBS,
     ORDERS,
@@ -218,6 +219,17 @@ class Reading:
     def tail(self, lease_id: int, count: int) -> list[JournalRow]:
         """The last ``count`` lines about a lease, in order."""
         lines = JOURNAL.select().where(JOURNAL.c.lease_id == within(lease_id))
+        newest = self._rows(JOURNAL, lines.order_by(JOURNAL.c.seq.desc()).limit(count))
+        return newest[::-1]
+
+    def line_at(self, lease_id: int, what: str, at_ms: int) -> JournalRow | None:
+        """The first line about a lease that says this of this time; None where there is none."""
+        lines = JOURNAL.select().where(JOURNAL.c.lease_id == within(lease_id), JOURNAL.c.at_ms == at_ms)
+        return self._row(JOURNAL, lines.where(JOURNAL.c.what == what).order_by(JOURNAL.c.seq).limit(1))
+
+    def lines_of_job(self, job_id: int, count: int) -> list[JournalRow]:
+        """The last ``count`` lines about a job and its attempts, in order."""
+        lines = JOURNAL.select().where(OF_A_JOB, JOURNAL.c.job_id == within(job_id))
         newest = self._rows(JOURNAL, lines.order_by(JOURNAL.c.seq.desc()).limit(count))
         return newest[::-1]
 

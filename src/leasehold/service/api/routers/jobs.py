@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription
 from leasehold.jobs.job import FAULT_SENTENCES, Backup
@@ -12,6 +13,7 @@ from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
+from leasehold.protocol.explanations import JobExplanation
 from leasehold.protocol.fields import Number, moment_at, planned, read_duration, unix_ms
 from leasehold.protocol.jobs import (
     Attempt,
@@ -30,12 +32,13 @@ from leasehold.protocol.jobs import (
 )
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
-from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs
+from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs, seen_by
 from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
+from leasehold.service.api.views import show_preemptions, show_steps
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
@@ -118,6 +121,25 @@ async def cancel_job(call: Authorized, job_id: Number) -> Job:
     found = await _visible_job(call, job_id)
     require(call.principal, Permission.JOB_CANCEL, Target.job(*found))
     return show_job(*await call.federation.jobs.cancel(job_id))
+
+
+@router.get("/{job_id:number}/explanation", operation_id="explainJob", responses=refuses(Kind.NO_SUCH_JOB))
+@needs(Permission.JOB_SEE, cost=PLANNING)
+async def explain_job(call: Authorized, job_id: Number) -> JobExplanation:
+    """Say what happened to a job and why: every reason, who took its machines, and what each node says to it now."""
+    found = await _visible_job(call, job_id)
+    account, groups = await call.federation.explain_job(found)
+
+    def show() -> JobExplanation:
+        may_see = seen_by(call, Permission.LEASE_SEE, account.leases_named())
+        return JobExplanation(
+            job=show_job(*found),
+            steps=show_steps(account.lines),
+            preemptions=show_preemptions(account, may_see),
+            groups=tuple(map(_group, groups)),
+        )
+
+    return await run_in_threadpool(show)
 
 
 @router.get(

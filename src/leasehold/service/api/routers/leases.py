@@ -12,6 +12,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES, LeaseType, check_request
 from leasehold.model.request import Request as LeaseRequest
 from leasehold.protocol.base import RequestModel
+from leasehold.protocol.explanations import LeaseExplanation
 from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
 from leasehold.protocol.leases import ExtensionSpec, JournalPage, JournalQuery, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.plans import LeasePlan
@@ -19,7 +20,14 @@ from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
-from leasehold.service.api.views import leases_in_plan, leases_named, show_entry, show_lease, show_plan
+from leasehold.service.api.views import (
+    leases_in_plan,
+    leases_named,
+    show_entry,
+    show_lease,
+    show_lease_explanation,
+    show_plan,
+)
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import Submit
@@ -167,6 +175,22 @@ def show_journal(
     page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.seq), request, response)
     may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
     return JournalPage(entries=tuple(show_entry(row, may_see) for row in page), next=cursor)
+
+
+@router.get("/{lease_id:number}/explanation", operation_id="explainLease", responses=refuses(Kind.NO_SUCH_LEASE))
+@needs(Permission.LEASE_SEE, cost=PLANNING)
+async def explain_lease(call: Authorized, lease_id: Number) -> LeaseExplanation:
+    """Say what happened to a lease and why: every reason at every site, who took its machines, and what would help.
+
+    Other leases are named only to those who may see them. What would help was tried: by the code that decides.
+    """
+    row = await run_in_threadpool(_visible_lease, call, lease_id)
+    account = await call.federation.explain(row)
+
+    def show() -> LeaseExplanation:
+        return show_lease_explanation(row, account, seen_by(call, Permission.LEASE_SEE, account.leases_named()))
+
+    return await run_in_threadpool(show)
 
 
 @router.get(
