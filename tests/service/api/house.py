@@ -203,7 +203,7 @@ async def opened(
     store: Store, folder: Path, settings: ApiSettings, config: ServiceConfig
 ) -> AsyncIterator[tuple[Federation, Tokens, Api]]:
     tokens = Tokens(store, now_ms)
-    authenticator = Authenticator(tokens, Jwts((), now_ms), failures=UNLIMITED)
+    authenticator = Authenticator(tokens, Jwts(config.issuers, now_ms), failures=UNLIMITED)
     async with Federation.open(config, store, folder, now_ms, Metrics()) as federation:
         yield federation, tokens, create_app(federation, authenticator, tokens, settings)
 

@@ -136,6 +136,8 @@ POST   /form/jobs/xml                                        401     200      20
 GET    /                                                     200     200      200       200    200   200
 GET    /sign-in                                              200     200      200       200    200   200
 POST   /sign-in                                              403     403      403       403    403   403
+POST   /sign-in/provider                                     403     403      403       403    403   403
+GET    /sign-in/callback                                     502     502      502       502    502   502
 POST   /sign-out                                             401     303      303       303    303   403
 GET    /loans                                                303     200      200       200    200   403
 GET    /agreements/{of astro}                                303     200      200       200    200   403

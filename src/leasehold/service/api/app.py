@@ -35,6 +35,7 @@ from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
 from leasehold.service.auth.limits import Limiter
 from leasehold.service.auth.sessions import Sessions
+from leasehold.service.auth.sign_in import SignIn
 from leasehold.service.auth.tokens import Tokens
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
@@ -214,6 +215,7 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
     submissions = Limiter(settings.submissions, "more was submitted than one consumer may in an hour")
     open_paths = health.open_to_all(settings)
     sessions = app.state.sessions = Sessions(settings.session_key, authenticator, tokens, federation.clock)
+    app.state.sign_in = SignIn(federation.config.issuers, settings.session_key, federation.clock)
     app.state.authorizer = Authorizer(federation, authenticator, limiter, open_paths, submissions, sessions)
     # the last one added is the first one asked
     app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)

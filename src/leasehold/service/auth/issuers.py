@@ -144,6 +144,16 @@ class TrustedIssuer:
     keys_kept_s: Annotated[
         int, Whole("time for which cached keys are used while it cannot be reached", more=", in seconds", least=0)
     ] = 4 * 86_400
+    client_id: Annotated[
+        str,
+        Text(
+            "ID under which this gateway is registered there as a public client, for the sign-in on the dashboard",
+            more="; its redirect URI is that of the gateway with `/sign-in/callback`",
+            unset="no sign-in there",
+            optional=True,
+        ),
+    ] = ""
+    sign_in_scope: Annotated[str, Text("scopes that the sign-in asks for")] = "openid"
     scopes: Annotated[
         Mapping[str, frozenset[Permission]],
         Scopes("permissions of each scope", unset="`compute.create`, `.read`, `.modify` and `.cancel`"),

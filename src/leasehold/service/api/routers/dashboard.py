@@ -39,12 +39,14 @@ from leasehold.service.api.dashboard.pages import HEADERS, STATIC_FILES, duratio
 from leasehold.service.api.routers import agreements, leases, nodes, sites, usage
 from leasehold.service.api.routers.changes import EventStream, Follower, _place, follow
 from leasehold.service.api.views import explain, leases_named, show_change, show_lease
-from leasehold.service.auth.errors import TooManyRequests, Unauthenticated
+from leasehold.service.auth.errors import Forbidden, TooManyRequests, Unauthenticated
 from leasehold.service.auth.permissions import Permission, Target, allowed, reach, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.auth.sessions import COOKIE, require_same_origin
+from leasehold.service.auth.sign_in import COOKIE as SIGN_IN_COOKIE
+from leasehold.service.auth.sign_in import LASTS_S, SignInError
 from leasehold.service.engine.engine import Engine
-from leasehold.service.errors import NoSuchLease, ServiceError
+from leasehold.service.errors import NoSuchLease, ServiceError, Unavailable
 from leasehold.service.sites import Overview
 from leasehold.service.store import filters
 from leasehold.service.store.filters import EVERYTHING, JournalFilter, Visible
@@ -53,11 +55,13 @@ from leasehold.sharing.broker import readings
 from leasehold.sharing.offers import BrokerReading
 
 HOME, DOCS, ICON, SIGN_IN, STATIC, FORM = "/", "/docs", "/favicon.ico", "/sign-in", "/static", "/form/jobs"
-OPEN_PAGES = (HOME, DOCS, ICON, SIGN_IN, *(f"{STATIC}/{name}" for name in STATIC_FILES))
+PROVIDER, CALLBACK = f"{SIGN_IN}/provider", f"{SIGN_IN}/callback"
+OPEN_PAGES = (HOME, DOCS, ICON, SIGN_IN, PROVIDER, CALLBACK, *(f"{STATIC}/{name}" for name in STATIC_FILES))
 
 FRESH_S = 2.0
 """How long one snapshot is served to all callers without a session: together they cost the engine one query."""
 
+_BAD_GATEWAY = 502
 PAGE = 50
 DECIDED = (*(outcome.value for outcome in Outcome), "closed")
 """What the feed of decisions shows; the other lines of the journal are what followed."""
@@ -194,7 +198,7 @@ async def show_sign_in(call: Authorized, request: Request, next: str = HOME, cod
     if token:
         return await _signed_in(request, token, next)
     problem = "This sign-in link has expired: the gateway was restarted." if code else ""
-    return show(call, request, "sign-in.html", SIGN_IN, next=next, problem=problem)
+    return _sign_in_page(call, request, next, problem)
 
 
 @router.post(SIGN_IN, response_class=HTMLResponse)
@@ -209,7 +213,59 @@ async def sign_in(call: Authorized, request: Request) -> Response:
         return await _signed_in(request, fields.get("token", ""), address)
     except (Unauthenticated, TooManyRequests) as error:
         status = error.status if isinstance(error, Unauthenticated) else 429
-        return show(call, request, "sign-in.html", SIGN_IN, status, next=address, problem=f"{error}.")
+        return _sign_in_page(call, request, address, f"{error}.", status)
+
+
+def _sign_in_page(call: Call, request: Request, address: str, problem: str, status: int = 200) -> HTMLResponse:
+    providers = request.app.state.sign_in.names
+    return show(call, request, "sign-in.html", SIGN_IN, status, next=address, problem=problem, providers=providers)
+
+
+@router.post(PROVIDER)
+@needs(Permission.SITE_SEE)
+async def sign_in_at_provider(call: Authorized, request: Request) -> Response:
+    """Begin a sign-in at an OpenID provider."""
+    base = call.federation.config.service.url or f"{str(request.base_url).rstrip('/')}{_prefix(request)}"
+    require_same_origin(request.method, request.headers, base)
+    fields = await _form(request)
+    address = fields.get("next", HOME)
+    try:
+        provider, cookie = await request.app.state.sign_in.begin(
+            fields.get("provider", ""), f"{base}{CALLBACK}", address
+        )
+    except SignInError as error:
+        return _sign_in_page(call, request, address, f"{error}.", _BAD_GATEWAY)
+    # a form leads only to this gateway, as its policy says; a page of ours leads on
+    response = _once_more(provider)
+    response.set_cookie(
+        SIGN_IN_COOKIE,
+        cookie,
+        max_age=LASTS_S,
+        path=f"{_prefix(request)}{SIGN_IN}",
+        secure=base.startswith("https:"),
+        httponly=True,
+        samesite="lax",  # it is sent when the provider sends the browser back
+    )
+    return response
+
+
+@router.get(CALLBACK)
+@needs(Permission.SITE_SEE)
+async def end_sign_in(call: Authorized, request: Request) -> Response:
+    """Take the browser back from the provider, and begin its session."""
+    cookie = request.cookies.get(SIGN_IN_COOKIE, "")
+    try:
+        token, address = await request.app.state.sign_in.end(cookie, request.query_params)
+        response = await _signed_in(request, token, address)
+    except SignInError as error:
+        return _sign_in_page(call, request, HOME, f"{error}.", _BAD_GATEWAY)
+    except (Unauthenticated, Forbidden, TooManyRequests, Unavailable) as error:
+        return _sign_in_page(call, request, HOME, f"{error}.", 403)
+    # what the browser asks for on this way still counts as sent by the provider, without the session: it asks again
+    page = _once_more(_back(request, address))
+    page.raw_headers.extend(pair for pair in response.raw_headers if pair[0] == b"set-cookie")
+    page.delete_cookie(SIGN_IN_COOKIE, path=f"{_prefix(request)}{SIGN_IN}")
+    return page
 
 
 async def _signed_in(request: Request, token: str, address: str) -> Response:
