@@ -16,7 +16,7 @@ from tests.error_reference import PAGE, errors_page
 from leasehold.cli.main import app
 from leasehold.configuration.agreements import AGREEMENT, RULES
 from leasehold.configuration.declaration import Table
-from leasehold.configuration.tables import DOMAIN, GATEWAY, SHARING, SHARING_OF_RUN
+from leasehold.configuration.tables import DOMAIN, GATEWAY, NODE_GPUS, PLANNED_NODES, SHARING, SHARING_OF_RUN
 from leasehold.configuration.terms import OVERHEAD, TERMS
 from leasehold.model.tables import COLUMNS
 from leasehold.service.auth.issuers import ISSUER
@@ -58,6 +58,8 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "defaults": TERMS.reference(default_terms()),
         "overhead": OVERHEAD.reference(),
         "emulated": OPTIONS["emulated"].reference(),
+        "planned": PLANNED_NODES.reference(),
+        "gpus": NODE_GPUS.reference(),
         "nodes": ALIKE.reference(),
         "issuer": ISSUER.reference(),
     },
@@ -81,7 +83,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "cluster": [*spec.CLUSTER.reference(), *TERMS.reference()],
         "overhead": OVERHEAD.reference(),
         "stream": [
-            *_rows(spec.LOG_STREAM, "name", "load", "domain", "claims"),
+            *_rows(spec.LOG_STREAM, "name", "load", "domain", "claims", "cores", "gpus"),
             *spec.MIX.reference(),
         ],
         "log": [

@@ -53,6 +53,8 @@ class Tables:
     decisions: list[Row] = field(default_factory=list)
     baseline: list[Row] = field(default_factory=list)
     coallocations: list[Row] = field(default_factory=list)
+    nodes: list[Row] = field(default_factory=list)
+    placements: list[Row] = field(default_factory=list)
     manifest: Row = field(default_factory=dict)
 
     def site(self, site: str, **columns: Any) -> None:
@@ -91,6 +93,21 @@ class Tables:
         row |= {"submit_ms": 400_000, "ready_ms": 400_000, "state": "completed", "reason": "completed"}
         self.coallocations.append(row | {"started_ms": None, "ended_ms": None, "tries": 1, "idle_vm_ms": 0} | columns)
 
+    def placed(self, lease_id: int, vms: int, span_ms: tuple[int, int], devices: str | None, **columns: Any) -> None:
+        """Add that a lease holds VMs of a node of cluster ``a``, of four cores and two GPUs in two parts each."""
+        node = {"node": "n1", "cores": 4, "memory_mib": 8_192, "gpu_model": "a100", "gpus": 2, "gpu_shares": 2}
+        self.nodes = [{"site": "a"} | node]
+        row = {
+            "lease_id": lease_id,
+            "site": "a",
+            "node": "n1",
+            "start_ms": span_ms[0],
+            "end_ms": span_ms[1],
+            "vms": vms,
+        }
+        row |= {"cores": vms, "memory_mib": vms * 1_024, "gpu_model": None, "devices": devices}
+        self.placements.append(row | {"gpu_milli": 500 * vms if devices else 0} | columns)
+
     def decided(self, time_ms: int, lease_id: int, outcome: str, reason: str, **columns: Any) -> None:
         """Add a decision."""
         row = {"seq": len(self.decisions), "time_ms": time_ms, "lease_id": lease_id, "outcome": outcome}
@@ -125,7 +142,7 @@ class Tables:
     def write(self, folder: Path) -> Path:
         """Write the run folder as these rows have it and return it."""
         folder.mkdir(parents=True, exist_ok=True)
-        for table in ("sites", "leases", "segments", "decisions", "baseline", "coallocations"):
+        for table in ("sites", "leases", "segments", "decisions", "baseline", "coallocations", "nodes", "placements"):
             frame = pl.DataFrame(getattr(self, table), schema=polars_schema(table), orient="row")
             if table not in OPTIONAL_TABLES or getattr(self, table):
                 frame.write_parquet(folder / f"{table}.parquet")

@@ -277,6 +277,28 @@ def _a_claim_for_nobody(tables: Tables) -> None:
     tables.held(10, "b", (401_000, 406_000), "completed")
 
 
+def _nodes_as_they_may_be(tables: Tables) -> None:
+    """Place two VMs of a half of a GPU each beside one without, one after another on the same device."""
+    tables.placed(1, 2, (0, 10), "0+0")
+    tables.placed(2, 1, (0, 10), "1")
+    tables.placed(3, 2, (10, 20), "0+1")
+
+
+def _a_core_given_twice(tables: Tables) -> None:
+    _nodes_as_they_may_be(tables)
+    tables.placed(4, 2, (9, 11), None)
+
+
+def _a_device_given_twice(tables: Tables) -> None:
+    _nodes_as_they_may_be(tables)
+    tables.placed(4, 1, (9, 11), "0")
+
+
+def _a_model_that_the_node_has_not(tables: Tables) -> None:
+    _nodes_as_they_may_be(tables)
+    tables.placed(4, 1, (20, 30), "0", gpu_model="h100")
+
+
 CORRUPTIONS: list[tuple[str, Corruption]] = [
     ("lease-twice", _one_lease_twice),
     ("job-unaccounted", _one_job_lost),
@@ -326,6 +348,9 @@ CORRUPTIONS: list[tuple[str, Corruption]] = [
     ("coallocation-end-wrong", _a_refusal_of_what_runs),
     ("idle-miscounted", _idle_time_forgotten),
     ("claim-misplaced", _a_claim_for_nobody),
+    ("node-overcommitted", _a_core_given_twice),
+    ("node-overcommitted", _a_device_given_twice),
+    ("model-absent", _a_model_that_the_node_has_not),
 ]
 
 
@@ -477,3 +502,7 @@ def test_open_leases_at_the_horizon_are_legal(corrupted: Callable[[Corruption], 
         tables.of("segments", 5, 2).update(end_ms=300_000, ended_by="horizon")
 
     assert validate(corrupted(stop_early)) == []
+
+
+def test_nodes_that_give_nothing_twice_are_well(corrupted: Callable[[Corruption], Run]) -> None:
+    assert validate(corrupted(_nodes_as_they_may_be)) == []

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.by_slots import slots
 from tests.gateway.random_worlds import (
     REFERENCE_MIPS,
     SLOTS,
@@ -92,7 +93,7 @@ def could_start_elsewhere(gateway: Gateway, number: int, now_ms: int) -> list[st
     lease, found = gateway.leases[number], []
     for name, place in gateway.sites.items():
         wall_ms = -(-lease.request.duration_ms * REFERENCE_MIPS // SPEEDS[name])
-        full = place.open_to_guests(now_ms).full
+        full = slots(place.open_to_guests(now_ms).full)
         if name != lease.site and full.lowest(now_ms, now_ms + wall_ms) >= lease.vms:
             found.append(name)
     return found

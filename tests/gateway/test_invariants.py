@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.by_slots import slots
 from tests.gateway.random_worlds import (
     QUICK,
     REFERENCE_MIPS,
@@ -110,19 +111,19 @@ def start_who_has_no_room(patient: Patient) -> None:
 
 
 def book_at_home_for_nobody(patient: Patient) -> None:
-    patient.site.home.take(5_000, 6_000, 1)
+    slots(patient.site.home).take(5_000, 6_000, 1)
 
 
 def forget_to_release_at_home(patient: Patient) -> None:
-    patient.site.home.take(30_000, 40_000, 1)
+    slots(patient.site.home).take(30_000, 40_000, 1)
 
 
 def give_a_running_guest_s_room_back(patient: Patient) -> None:
-    patient.guests.full.give(5_000, 20_000, 2)
+    slots(patient.guests.full).give(5_000, 20_000, 2)
 
 
 def lose_a_step_of_the_full_plan(patient: Patient) -> None:
-    patient.guests.full.take(20_000, 25_000, 1)
+    slots(patient.guests.full).take(20_000, 25_000, 1)
 
 
 def promise_a_local_what_another_has(patient: Patient) -> None:
@@ -246,10 +247,10 @@ def all_is_as_before(sites: list[Site]) -> None:
     """Nobody holds anything, nobody waits, and every plan is empty again."""
     for one in sites:
         assert (one.allocations.held, one.allocations.local_vms, one.allocations.guest_vms) == ({}, 0, 0)
-        assert one.home.free == [SLOTS[one.name]]
+        assert slots(one.home).free == [SLOTS[one.name]]
         assert not one.locals.waiting()
         if one.guests is not None:
-            assert one.guests.full.free == [SLOTS[one.name]]
+            assert slots(one.guests.full).free == [SLOTS[one.name]]
             assert not one.guests.waiting()
             assert (one.allocations.changes.displaced, one.guests.non_preemptable_vms) == ([], 0)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.by_slots import slot_queue, slots
 from tests.simulation.worlds import HOUR_MS, busy, replaying, write_log
 
 from leasehold.gateway.gateway import Gateway, Routing
@@ -70,8 +71,9 @@ def test_so_are_events_and_reservations(tmp_path: Path) -> None:
     lying_about: list[int] = []
     for _ in islice(world.run(), 6_000):
         assert home.guests is None or len(home.guests._reservations) == 0
-        due = home.locals._queue._due.size + (0 if home.guests is None else home.guests.queue._queue._due.size)
-        lying_about.append(len(world._event_queue) + due + len(home.home.times))
+        due = slot_queue(home.locals)._queue._due.size
+        due += 0 if home.guests is None else slot_queue(home.guests.queue)._queue._due.size
+        lying_about.append(len(world._event_queue) + due + len(slots(home.home).times))
     assert max(lying_about[3_000:]) <= max(lying_about[:3_000]) + 5 < 100
     recorder.finish(sites.leases, world.now_ms)
 
@@ -80,7 +82,7 @@ def test_also_where_a_long_queue_closes_up_again_and_again() -> None:
     """Two hundred jobs that ask for a thousand seconds each and need one."""
     jobs = [local(0, 4, 1_000, 1) for _ in range(200)]
     sites = gateway()
-    queue = sites.sites["a"].locals
+    queue = slot_queue(sites.sites["a"].locals)
     for _ in SimulatedWorld(sites, enumerate(jobs, 1), History()).run():
         assert queue._queue._due.size <= 4 * len(jobs)
 

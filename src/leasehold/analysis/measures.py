@@ -536,6 +536,38 @@ def coallocation_totals(run: Run) -> dict[str, int | float | None]:
     return facts.select(m.formula.alias(m.key) for m in COALLOCATIONS).row(0, named=True)
 
 
+GPU_HOUR_MS = 3_600_000 * 1_000
+"""A GPU-hour in thousandths of a GPU, times milliseconds."""
+
+
+def gpu_totals(run: Run) -> dict[str, dict[str, float]]:
+    """Return, by GPU model, what clusters planned by nodes have and what was held of it, in GPU-hours.
+
+    A fraction counts as what was requested, so shares that rounding up leaves unused count as idle. ``gpus`` is the
+    number of devices, ``capacity_gpu_h`` these times the span of the run; nothing for a run without any.
+    """
+    nodes = run.nodes.filter(pl.col("gpus") > 0)
+    held = (pl.col("end_ms") - pl.col("start_ms")) * pl.col("gpu_milli") / GPU_HOUR_MS
+    locals_ = streamed(run.scan("leases").filter(pl.col("origin") == "local").select("lease_id"))["lease_id"]
+    used = (
+        run.placements.filter(pl.col("gpu_milli") > 0)
+        .select("site", "node", "lease_id", gpu_h=held)
+        .join(nodes.select("site", "node", model=pl.col("gpu_model")), on=["site", "node"], maintain_order="left")
+        .with_columns(is_local=pl.col("lease_id").is_in(locals_.implode()))
+    )
+    found: dict[str, dict[str, float]] = {}
+    for (model,), there in sorted(nodes.group_by("gpu_model"), key=lambda one: str(one[0][0])):
+        gpus = int(there["gpus"].sum())
+        of_model = used.filter(pl.col("model") == model)
+        found[str(model)] = {
+            "gpus": gpus,
+            "capacity_gpu_h": gpus * run.span_ms * 1_000 / GPU_HOUR_MS,
+            "local_gpu_h": float(of_model.filter(pl.col("is_local"))["gpu_h"].sum()),
+            "guest_gpu_h": float(of_model.filter(~pl.col("is_local"))["gpu_h"].sum()),
+        }
+    return found
+
+
 def _held(run: Run) -> pl.DataFrame:
     """Add up what the components of each co-allocation held."""
     owners = run.scan("leases").filter(pl.col("coallocation_id").is_not_null()).select("lease_id", "coallocation_id")

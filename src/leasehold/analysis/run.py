@@ -99,6 +99,16 @@ class Run:
         return self._read("coallocations")
 
     @cached_property
+    def nodes(self) -> pl.DataFrame:
+        """One row for each node of clusters that are planned by nodes; no rows without any."""
+        return self._read("nodes")
+
+    @cached_property
+    def placements(self) -> pl.DataFrame:
+        """One row for each interval in which a lease held VMs of one node; no rows without such clusters."""
+        return self._read("placements")
+
+    @cached_property
     def begin_ms(self) -> int:
         """The instant at which the first request came."""
         return _whole(streamed(self.scan("leases").select(pl.col("submit_ms").min())).item())

@@ -74,6 +74,19 @@ Memory = Annotated[
         show_default=False,
     ),
 ]
+Cores = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Cores of each machine.", rich_help_panel=WHAT, min=1, show_default="1"),
+]
+Gpus = Annotated[
+    str,
+    typer.Option(
+        metavar="[MODEL:]N",
+        help="GPUs of each machine: a100:2, a100:0.5 (half of one), or 2 of any model.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
 Deadline = Annotated[
     str,
     typer.Option(
@@ -142,6 +155,8 @@ class LeaseOptions:
     lease_type: TypeOf = ""
     vms: Vms = 1
     memory: Memory = ""
+    cores: Cores = None
+    gpus: Gpus = ""
     deadline: Deadline = ""
     ready: Ready = ""
     local: Local = False

@@ -18,7 +18,7 @@ from typing import Any
 import typer
 
 from leasehold.analysis.export import write_batsim_jobs, write_swf
-from leasehold.analysis.measures import coallocation_totals
+from leasehold.analysis.measures import coallocation_totals, gpu_totals
 from leasehold.analysis.metrics import CATALOGUE, by_origin, compare, totals
 from leasehold.analysis.report import can_draw, write_report
 from leasehold.analysis.report.contents import headline, what_happened
@@ -129,6 +129,7 @@ def as_json(run: Run, report: Path | None) -> dict[str, Any]:
         "jobs": manifest.get("jobs"),
         "metrics": totals(run),
         **({"coallocations": coallocations} if (coallocations := coallocation_totals(run)) else {}),
+        **({"gpus": gpus} if (gpus := gpu_totals(run)) else {}),
         "notes": manifest.get("notes"),
         "report": None if report is None else str(report),
         "replay": manifest.get("command"),

@@ -75,7 +75,7 @@ def show(  # noqa: PLR0917 - one argument for each option
     if json:
         answer_json({"usage": used})
     else:
-        print_rows(_columns(by), used.usage)
+        print_rows(_columns(by, has_gpus=any(use.gpu_s for use in used.usage)), used.usage)
 
 
 @app.command()
@@ -123,7 +123,7 @@ def _check_by(by: str) -> None:
         raise InvalidField("--by", by, f"one of {', '.join(WINDOWS)}")
 
 
-def _columns(by: str) -> "list[Column[Use]]":
+def _columns(by: str, *, has_gpus: bool) -> "list[Column[Use]]":
     """Say what is shown of each consumer, domain and window."""
     from leasehold.client import Use
 
@@ -131,8 +131,11 @@ def _columns(by: str) -> "list[Column[Use]]":
         "window": Column("WINDOW", lambda use, _: _window(use, by)),
         "who": Column("WHO", lambda use, _: "locals" if use.local else "guests"),
         "slot": Column("SLOT_SECONDS", lambda use, _: _figure(use.slot_s), is_figure=True),
+        "gpu": Column("GPU_SECONDS", lambda use, _: _figure(use.gpu_s or 0), is_figure=True),
     }
-    return pick(columns_of(Use, special), "window,consumer,domain,who,slot,leases,peak-vms")
+    gpus = "gpu," if has_gpus else ""
+    shown = f"window,consumer,domain,who,slot,{gpus}leases,peak-vms"
+    return pick(columns_of(Use, special), shown)
 
 
 def _window(use: "Use", by: str) -> str:
@@ -184,7 +187,10 @@ def _share(share: "Share | None") -> list[str]:
 
 
 def _notes(statement: "Statement") -> Iterator[str]:
-    """Name the penalties of the month."""
+    """Say how many GPU-hours were used, and name the penalties of the month."""
+    for line in statement.lines:
+        if line.gpu_s:
+            yield f"GPUs of {'all' if line.domain == _ALL else line.domain}: {line.gpu_s / 3_600:.2f} GPU-hours"
     for penalty in statement.lines[-1].penalties if statement.lines else ():
         end = "" if penalty.until is None else f" until {show_moment(penalty.until)}"
         lifted = f", lifted by {penalty.lifted_by}" if penalty.lifted_at is not None else ""

@@ -4,18 +4,20 @@
 which clusters lend together, ``resources`` and ``claims`` what clusters have and requests hold besides CPUs.
 """
 
+import itertools
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Annotated
 
-from leasehold.configuration.declaration import Choice, Counts, Flag, Seconds, Table, Text, Texts, Whole
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.declaration import Choice, Counts, Flag, Key, Plain, Seconds, Table, Text, Texts, Whole
+from leasehold.configuration.keys import MOST_ENTRIES, Keys
 from leasehold.configuration.policies import RoutingPolicyName
 from leasehold.configuration.times import Date
-from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY
+from leasehold.model.agreement import CPUS, EVERYBODY, GPUS, MEMORY
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import MOST_RESTARTS
+from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES, NodeResources, gpus_text, parse_gpus
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import ALLOW, WITHOUT_AGREEMENT, SharingSettings
 
@@ -210,13 +212,125 @@ def domain_by_site(domains: Iterable[DomainSpec]) -> dict[str, str]:
     return {site: domain.name for domain in domains for site in domain.sites}
 
 
+@dataclass(frozen=True, slots=True)
+class NodeGpus:
+    """The GPUs of a node."""
+
+    model: Annotated[str, Text("model, such as a100; a MIG instance is a model of its own, such as a100_1g.10gb")]
+    count: Annotated[int, Whole("number of devices", most=MOST_DEVICES)] = 1
+    shares: Annotated[
+        int, Whole("number of parts in which each device can be lent; 1: only whole", most=MOST_SHARES)
+    ] = 1
+
+
+NODE_GPUS = Table(NodeGpus, "GPUs of a node.")
+
+
+class GpusOfNode(Key):
+    """A table `NodeGpus`."""
+
+    accepts = "table: `{ model, count, shares }`"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the table."""
+        if name not in keys:
+            return keys.take(name, default)
+        table = keys.table(name)
+        gpus = NODE_GPUS.read(table)
+        if not MODEL_NAME.fullmatch(gpus.model):
+            raise InvalidField(table.where("model"), gpus.model, "letters, digits, _ . and -, such as a100")
+        return gpus
+
+    def write(self, value: NodeGpus) -> Plain:
+        """Give the table."""
+        return NODE_GPUS.to_dict(value)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNodes:
+    """Nodes of a cluster that differ only in their names, as its plan counts them."""
+
+    count: Annotated[int, Whole("number of nodes of this kind", most=MOST_ENTRIES)] = 1
+    name: Annotated[str, Text("name, with a number appended if there are several", unset="`n1`, `n2`, …")] = ""
+    cores: Annotated[int, Whole("cores of each node")] = 4
+    memory_mib: Annotated[int, Whole("memory of each node; 0: not counted", least=0)] = 0
+    gpus: Annotated[NodeGpus | None, GpusOfNode("GPUs of each node", unset="none")] = None
+
+    def each(self, numbers: Iterator[int]) -> list[NodeResources]:
+        """Give as many nodes as it says; those without a name are numbered."""
+        gpus = self.gpus or NodeGpus("", 0)
+        if self.name:
+            names = [self.name] if self.count == 1 else [f"{self.name}{one + 1}" for one in range(self.count)]
+        else:
+            names = [f"n{next(numbers)}" for _ in range(self.count)]
+        return [NodeResources(name, self.cores, self.memory_mib, gpus.model, gpus.count, gpus.shares) for name in names]
+
+
+PLANNED_NODES = Table(PlannedNodes, "Nodes by which a cluster is planned.")
+
+
+class NodesPlanned(Key):
+    """The tables ``[[cluster.nodes]]`` of a live site, held as the nodes that they say."""
+
+    accepts = "list of tables"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent list is empty
+        """Take the list; raises InvalidField also for two nodes of one name."""
+        numbers = itertools.count(1)
+        nodes: list[NodeResources] = []
+        for table in keys.tables(name):
+            nodes += PLANNED_NODES.read(table).each(numbers)
+            known = [node.name for node in nodes]
+            double = next((one for one in known if known.count(one) > 1 or "/" in one), None)
+            if double is not None:
+                raise InvalidField(table.where("name"), double, "a name that no other node has, without a /")
+        return tuple(nodes)
+
+    def write(self, value: Iterable[NodeResources]) -> list[Plain]:
+        """Give a table for each node."""
+        return [
+            PLANNED_NODES.to_dict(
+                PlannedNodes(
+                    1,
+                    one.name,
+                    one.cores,
+                    one.memory_mib,
+                    NodeGpus(one.gpu_model, one.gpus, one.gpu_shares) if one.gpus else None,
+                )
+            )
+            for one in value
+        ]
+
+
+class GpusAsked(Key):
+    """A number of GPUs, with a model before it; held as the model and thousandths of a GPU."""
+
+    accepts = 'text such as `"a100:2"`, `"a100:0.5"` or `"2"`'
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the text."""
+        text = keys.text(name, None)
+        return default if text is None else parse_gpus(text, keys.where(name))
+
+    def to_dict(self, field_name: str, value: object) -> Plain:
+        """Give the text; nothing for no GPUs."""
+        model, milli = value if isinstance(value, tuple) else ("", 0)
+        return {self.name_of(field_name): gpus_text(model, milli)} if milli else {}
+
+
+ASKED_GPUS = GpusAsked("GPUs of each VM", more=": whole ones, or a fraction of one, by model or of any", unset="none")
+ASKED_CORES = Whole("cores of each VM", more="; more than 1 only at clusters planned by `nodes`")
+
+
 _NAMED = re.compile(r"[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*")
-_A_RESOURCE = f"{CPUS}, {MEMORY}, or a kind and a name, such as licence:matlab or service:database"
+_A_RESOURCE = (
+    f"{CPUS}, {MEMORY}, {GPUS}, {GPUS}:MODEL, or a kind and a name, such as licence:matlab or service:database"
+)
 
 
 def check_resource(place: str, resource: str) -> None:
     """Refuse what names no resource; raises InvalidField with this place as field."""
-    if resource not in (CPUS, MEMORY) and not _NAMED.fullmatch(resource):
+    if resource not in (CPUS, MEMORY, GPUS) and not _NAMED.fullmatch(resource):
         raise InvalidField(place, resource, _A_RESOURCE)
 
 
@@ -240,7 +354,7 @@ RESOURCES = Units(
     unset="none",
     optional=True,
     least=0,
-    without={CPUS: "slots say how many CPUs there are"},
+    without={CPUS: "slots say how many CPUs there are", GPUS: "its nodes say how many GPUs there are"},
 )
 CLAIMS = Units(
     "units of further resources that each request holds while it runs",
@@ -250,6 +364,7 @@ CLAIMS = Units(
     without={
         CPUS: "every request takes one for each VM",
         MEMORY: "memory_mib says what each VM takes",
+        GPUS: "gpus say what each VM takes",
     },
 )
 

@@ -5,10 +5,8 @@ from typing import Any
 
 from leasehold.gateway.preemptable import HeldPool, PreemptableGuests
 from leasehold.gateway.quotas import QuotaEnforcer
-from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.settings import Queue, SiteSettings
 from leasehold.gateway.state import InstantChanges
-from leasehold.leasing.backfill import WAIT_REASONS
-from leasehold.leasing.kernel import Profile, why_waiting
 from leasehold.leasing.overhead import MeasuredOverheads, Measurement, Overheads
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, LeaseClosed, StartLease, WithdrawLease
@@ -132,7 +130,7 @@ class Allocations:
         self.held[lease.id] = lease
         if self._preemptable is not None:
             self._preemptable.add(lease)
-        self._count(lease, lease.vms)
+        self._count(lease, self.settings.slots_of(lease))
 
     def leave(self, lease: Lease, now_ms: int) -> None:
         """Free the VMs of a lease."""
@@ -144,7 +142,7 @@ class Allocations:
         if self._preemptable is not None:
             self._preemptable.remove(lease)
         lease.held_since_ms = UNPLANNED
-        self._count(lease, -lease.vms)
+        self._count(lease, -self.settings.slots_of(lease))
 
     def _count(self, lease: Lease, vms: int) -> None:
         if lease.request.site is None:
@@ -163,13 +161,12 @@ class Allocations:
             Decision(lease, self.name, Outcome.WAIT, breach.reason, rule, next_ms, breach=breach)
         )
 
-    def explain_waits(self, arrivals: Iterable[Lease], plan: Profile, rule: str, now_ms: int) -> None:
+    def explain_waits(self, arrivals: Iterable[Lease], queue: Queue, rule: str, now_ms: int) -> None:
         """Record, for new leases that could not start, what they wait for and until when."""
         for lease in arrivals:
             if lease.state is LeaseState.WAITING:
                 planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
-                reason = WAIT_REASONS[why_waiting(plan, lease.earliest_ms, lease.vms, now_ms)]
-                self.decide(lease, Outcome.WAIT, reason, rule, planned_ms)
+                self.decide(lease, Outcome.WAIT, queue.why_waiting(lease, now_ms), rule, planned_ms)
 
     def close(self, lease: Lease, step: Step, reason: Reason) -> None:
         """Bring a lease to its final state."""

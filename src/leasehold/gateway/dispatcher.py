@@ -95,7 +95,7 @@ class Dispatcher:
         if self._peering.is_over_limit(lease):
             self._pending.await_room(lease, Reason.PEER_QUOTA_REACHED, PEERS)
             return
-        wide_enough = self._registry.federation.wide_enough(lease.vms)
+        wide_enough = self._registry.federation.wide_enough(lease.request.slots)
         able = self.able(lease, wide_enough)
         sites = self._registry.open(able)
         key = self._quotas.queue_of(lease, sites, now_ms)
@@ -146,7 +146,7 @@ class Dispatcher:
             sites = [site for site in sites if not self._quotas.is_bound_elsewhere(lease.request, site.name)]
         if lease.memory_at:
             sites = [site for site in sites if self._registry.hands_over(site.name)]
-        return self._registry.able(lease.request.lease_type, sites, self._pending.refused_by.get(lease.id, ()))
+        return self._registry.able(lease.request, sites, self._pending.refused_by.get(lease.id, ()))
 
     def waits_for_peers(self, lease: Lease) -> bool:
         """Whether only peers could take it, and no site or peer that was asked has refused it yet."""
@@ -154,7 +154,7 @@ class Dispatcher:
 
     def take_up(self, lease: Lease) -> None:
         """Go on from a record: this request is pending, and its user knows why."""
-        able = self.able(lease, self._registry.federation.wide_enough(lease.vms))
+        able = self.able(lease, self._registry.federation.wide_enough(lease.request.slots))
         is_unschedulable = not self._registry.open(able) and (bool(able) or self.waits_for_peers(lease))
         (self._pending.unschedulable if is_unschedulable else self._pending.held)[lease.id] = lease
         if lease.request.wait and not (is_unschedulable or lease.request.lease_type.is_best_effort):
@@ -289,6 +289,9 @@ class Dispatcher:
             if not self._quotas.is_bound_elsewhere(lease.request, site.name)
         ]
         by_itself = Reason.NO_CAPABLE_SITE if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        lacking = self._registry.lacking(lease.request)
+        if lacking is not None:
+            return next(reversed(self._pending.refused_by.get(lease.id, {}).values()), lacking)
         if wide_enough and bound and not any(site in wide_enough for site in bound):
             by_itself = Reason.WIDER_THAN_DOMAIN
         return next(reversed(self._pending.refused_by.get(lease.id, {}).values()), by_itself)
@@ -351,7 +354,7 @@ class Dispatcher:
     def _starts_now(self, lease: Lease, name: str, now_ms: int) -> bool:
         """Whether a site would start a guest at once, beside those that were sent there in this instant."""
         live = self._knowledge.live(name, now_ms)
-        is_room_left = live.unclaimed_vms >= lease.vms
+        is_room_left = live.unclaimed_vms >= lease.request.slots
         return is_room_left and starts_now(live, lease.request, now_ms)
 
     def _send_to_peer(self, lease: Lease, when: AskWhen, now_ms: int) -> bool:

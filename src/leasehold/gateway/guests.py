@@ -13,14 +13,14 @@ from itertools import chain
 
 from leasehold.gateway.allocations import Allocations
 from leasehold.gateway.quotas import AGREEMENT, retry_ms
-from leasehold.leasing.backfill import Backfiller
-from leasehold.leasing.kernel import Profile
+from leasehold.gateway.settings import Plan, Queue, SiteSettings, queue_over
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import MigrateLease, ResumeLease, SuspendLease
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.request import LeaseType
+from leasehold.model.request import LeaseType, Request
+from leasehold.model.resources import MachineShape, room_for
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
 GUESTS_IN_FREE_ROOM = "guests-in-free-room"
@@ -32,14 +32,14 @@ RETRY_MS = 60_000
 class Guests:
     """Admission, start, suspension and resumption of outside leases at one site."""
 
-    def __init__(self, allocations: Allocations, local_side: Backfiller, full: Profile) -> None:
+    def __init__(self, allocations: Allocations, local_side: Queue, full: Plan) -> None:
         """Begin without guests; ``full`` is a copy of the current home profile."""
         self.allocations = allocations
         self.full = full
-        self.queue = Backfiller(full, allocations.settings.guest_depth, local_side.moved)
+        self.queue = queue_over(full, allocations.settings.guest_depth, local_side.moved)
         self.non_preemptable_vms = 0
         self._home = local_side
-        self._home.books.append(full)
+        self._home.books.append(full)  # type: ignore[arg-type]  # of the same kind
         self._reservations: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
         self._unreachable: dict[int, Lease] = {}
@@ -59,8 +59,8 @@ class Guests:
         lease.overhead_ms = self.allocations.arrival_ms(lease) if idle_ms is None else idle_ms
         lease.span_ms = lease.overhead_ms + self.allocations.wall_ms(lease.work_left)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
-        if lease.vms > self.allocations.settings.slots:
-            return Reason.WIDER_THAN_SITE
+        if self.queue.is_wider_than_site(lease):
+            return self.why_never(lease)
         if lease.request.lease_type.is_best_effort:
             self._accept(lease)
             self.queue.submit(lease)
@@ -71,9 +71,13 @@ class Guests:
             self._promise(lease)
         return refusal
 
+    def why_never(self, lease: Lease) -> Reason:
+        """Say of a lease for which the empty site has no room why that is."""
+        return why_never(self.allocations.settings, lease.request)
+
     def earliest_ms(self, lease: Lease, now_ms: int) -> int:
         """When a request from elsewhere could start by the present plan."""
-        return self.full.earliest(max(now_ms, lease.request.ready_ms), self.span_ms(lease), lease.vms)
+        return self.queue.earliest_from(lease, max(now_ms, lease.request.ready_ms), self.span_ms(lease))
 
     def latest_ms(self, lease: Lease) -> int | None:
         """When a request from elsewhere would have to start at the latest; None without a deadline."""
@@ -86,10 +90,9 @@ class Guests:
 
     def has_room_now(self, lease: Lease, now_ms: int) -> bool:
         """Whether a request would start at once, beside those that came in this instant."""
-        if self.queue.depth == 0 and len(self.queue):
+        if (self.queue.depth == 0 and len(self.queue)) or self.queue.is_wider_than_site(lease):
             return False
-        arriving_vms = sum(one.vms for one in self._arrivals)
-        return self.full.lowest(now_ms, now_ms + self.span_ms(lease)) - arriving_vms >= lease.vms
+        return self.queue.fits_beside(lease, self._arrivals, now_ms, now_ms + self.span_ms(lease))
 
     def admit_later(self, lease: Lease, now_ms: int) -> Reason | None:
         """Accept a guest that cannot start at its ready time and waits for a later one, or say why not.
@@ -106,7 +109,7 @@ class Guests:
             if refusal is not None:
                 return refusal
             self._accept(lease)
-            self.non_preemptable_vms += lease.vms
+            self.non_preemptable_vms += self.allocations.settings.slots_of(lease)
             self.appoint(lease, start_ms)
             return None
         self._accept(lease)
@@ -141,8 +144,8 @@ class Guests:
             if refusal is not None:
                 return refusal
         start_ms = lease.earliest_ms
-        room_vms = self.full.lowest(start_ms, start_ms + lease.span_ms)
-        return None if room_vms >= lease.vms else Reason.NO_ROOM_AT_READY_TIME
+        has_room = self.queue.fits(lease, start_ms, start_ms + lease.span_ms)
+        return None if has_room else Reason.NO_ROOM_AT_READY_TIME
 
     def _why_not_non_preemptable(self, lease: Lease) -> Reason | None:
         """The owner's caps on guests that cannot be preempted: they are what may delay local users."""
@@ -152,16 +155,17 @@ class Guests:
             return Reason.NON_PREEMPTABLE_NOT_ALLOWED
         if longest_ms is not None and lease.span_ms - min(lease.overhead_ms, self.allocations.start_ms()) > longest_ms:
             return Reason.NON_PREEMPTABLE_TOO_LONG
-        if share_vms is not None and lease.vms > share_vms:
+        asked_vms = self.allocations.settings.slots_of(lease)
+        if share_vms is not None and asked_vms > share_vms:
             return Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE
-        if share_vms is not None and self.non_preemptable_vms + lease.vms > share_vms:
+        if share_vms is not None and self.non_preemptable_vms + asked_vms > share_vms:
             return Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED
         return None
 
     def _promise(self, lease: Lease) -> None:
         start_ms = lease.earliest_ms
         if lease.request.lease_type is NON_PREEMPTABLE:
-            self.non_preemptable_vms += lease.vms
+            self.non_preemptable_vms += self.allocations.settings.slots_of(lease)
             self.appoint(lease, start_ms)
         else:
             lease.latest_ms = start_ms
@@ -192,7 +196,7 @@ class Guests:
     def release(self, lease: Lease, now_ms: int) -> bool:
         """Give back the booking of a guest; True if local plans have more room by it."""
         if lease.request.lease_type is NON_PREEMPTABLE:
-            self.non_preemptable_vms -= lease.vms
+            self.non_preemptable_vms -= self.allocations.settings.slots_of(lease)
             self._home.release(lease, now_ms)
             return True
         self.queue.release(lease, now_ms)
@@ -210,7 +214,7 @@ class Guests:
         """Go on from a record: these wait here; the allocations and both profiles are as they were."""
         here = [*waiting, *self.allocations.held.values()]
         lent = [lease for lease in here if _is_lent_without_preemption(lease)]
-        self.non_preemptable_vms = sum(lease.vms for lease in lent)
+        self.non_preemptable_vms = sum(self.allocations.settings.slots_of(lease) for lease in lent)
         for lease in lent:
             if lease.state is LeaseState.WAITING:
                 heappush(self._reservations, (lease.reserved_ms, lease.order, lease))
@@ -232,7 +236,7 @@ class Guests:
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
-        self.allocations.explain_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
+        self.allocations.explain_waits(arrivals, self.queue, GUESTS_IN_FREE_ROOM, now_ms)
 
     def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
         if lease.state is LeaseState.SUSPENDING:
@@ -341,7 +345,7 @@ class Guests:
     def queued_vms(self) -> int:
         """The VMs that they ask for."""
         appointed = self._appointed() if self._reservations else ()
-        return self.queue.waiting_vms() + sum([lease.vms for lease in appointed])
+        return self.queue.waiting_vms() + sum([self.allocations.settings.slots_of(lease) for lease in appointed])
 
     def _appointed(self) -> list[Lease]:
         return [lease for _, _, lease in self._reservations if lease.state is LeaseState.WAITING]
@@ -375,7 +379,7 @@ class Guests:
 
     def resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
         """Resume a guest of the pool at once; False if there is no room, or it is over its quota."""
-        if self.full.lowest(now_ms, now_ms + lease.span_ms) < lease.vms:
+        if not self.queue.fits(lease, now_ms, now_ms + lease.span_ms):
             return False
         if self._waits_for_its_site(lease, now_ms) or self._is_over_quota(lease, now_ms):
             return False
@@ -422,6 +426,21 @@ class Guests:
         lease.span_ms = lease.overhead_ms + self.allocations.wall_ms(lease.work_left)
         lease.earliest_ms = now_ms + save_ms
         return save_ms
+
+
+def why_never(settings: SiteSettings, request: Request) -> Reason:
+    """Say of a request for which an empty site has no room why that is: its GPUs, its machines, or their number."""
+    if not settings.nodes:
+        if request.gpu_milli:
+            return Reason.NO_SUCH_GPU
+        return Reason.WIDER_THAN_SITE if request.vms > settings.slots else Reason.NO_NODE_FITS
+    shape = MachineShape.of(request)
+    if room_for(settings.nodes, shape):
+        return Reason.WIDER_THAN_SITE
+    has_gpu = not request.gpu_milli or any(
+        node.gpus and request.gpu_model in ("", node.gpu_model) for node in settings.nodes
+    )
+    return Reason.NO_NODE_FITS if has_gpu else Reason.NO_SUCH_GPU
 
 
 def _is_lent_without_preemption(lease: Lease) -> bool:

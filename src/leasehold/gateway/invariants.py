@@ -11,6 +11,7 @@ from leasehold.gateway.coallocation.co_allocator import CoAllocator
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.leasing.kernel import Profile
+from leasehold.leasing.vectors import NodeRoom, VectorBackfiller, VectorProfile
 from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.errors import InvariantBroken
@@ -41,7 +42,7 @@ class Invariants:
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
-        held_vms = sum(lease.vms for lease in site.allocations.held.values())
+        held_vms = sum(site.settings.slots_of(lease) for lease in site.allocations.held.values())
         counted_vms = site.allocations.local_vms + site.allocations.guest_vms
         if held_vms != counted_vms:
             raise InvariantBroken(f"{site.name}: {held_vms} VMs held, {counted_vms} counted")
@@ -52,11 +53,28 @@ class Invariants:
 
     def _plans_are_what_the_leases_say(self, site: Site, now_ms: int) -> None:
         local_leases = [lease for lease in _booked(site) if _counts_at_home(lease)]
+        if isinstance(site.home, VectorProfile):
+            self._nodes_are_what_the_leases_say(site, site.home, local_leases, now_ms)
+            return
         _compare(site, "home", site.home, local_leases, now_ms)
         if _is_overbooked(site, site.home, local_leases, now_ms):
             raise InvariantBroken(f"{site.name}: the home profile is over-booked")
         if site.guests is not None:
+            assert isinstance(site.guests.full, Profile)
             _compare(site, "full", site.guests.full, _booked(site), now_ms)
+
+    def _nodes_are_what_the_leases_say(
+        self, site: Site, home: VectorProfile, local_leases: list[Lease], now_ms: int
+    ) -> None:
+        """The same at a site of nodes: nothing of a node, and no share of a device, is given twice."""
+        _compare_nodes(site, "home", home, local_leases, now_ms)
+        for lease in local_leases:
+            end_ms = max(lease.end_ms, now_ms + 1)
+            outlasts = lease.id in site.allocations.outlasting
+            if not outlasts and home.is_over(_room(site, lease), max(now_ms, lease.reserved_ms), end_ms):
+                raise InvariantBroken(f"{site.name}: the home profile is over-booked")
+        if site.guests is not None and isinstance(site.guests.full, VectorProfile):
+            _compare_nodes(site, "full", site.guests.full, _booked(site), now_ms)
 
     def _nothing_is_overdue(self, site: Site, now_ms: int) -> None:
         """A local request never waits for a preemptable guest: due means started."""
@@ -69,10 +87,11 @@ class Invariants:
         if site.guests is None:
             return
         full = site.guests.full
-        if full.free_at(now_ms) < 0 and not site.allocations.held.keys() <= site.allocations.outlasting:
+        is_over = bool(full.short_at(now_ms)) if isinstance(full, VectorProfile) else full.free_at(now_ms) < 0
+        if is_over and not site.allocations.held.keys() <= site.allocations.outlasting:
             raise InvariantBroken(f"{site.name}: more VMs booked now than there are")
         for lease in site.guests.queue.reserved():
-            if full.lowest(lease.reserved_ms, lease.end_ms) < 0:
+            if site.guests.queue.is_promised_too_much(lease):
                 raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
 
     def _use_is_accounted_for(self, site: Site) -> None:
@@ -156,6 +175,30 @@ def _is_overbooked(site: Site, profile: Profile, booked: list[Lease], now_ms: in
         for lease in booked
         if lease.reserved_ms <= at_ms < lease.end_ms
     )
+
+
+def _room(site: Site, lease: Lease) -> NodeRoom:
+    assert isinstance(site.locals, VectorBackfiller)
+    return site.locals.room_of(lease)
+
+
+def _compare_nodes(site: Site, name: str, kept: VectorProfile, leases: Iterable[Lease], now_ms: int) -> None:
+    """Book all again in an empty plan, and compare it with the plan that is kept."""
+    again = VectorProfile(kept.nodes, now_ms)
+    for lease in leases:
+        again.take(max(now_ms, lease.reserved_ms), lease.end_ms, _room(site, lease))
+        machines = sum(machines for _, machines, _ in lease.placed)
+        if machines != lease.vms:
+            raise InvariantBroken(f"{site.name}: lease {lease.id} has {lease.vms} VMs, and {machines} are placed")
+    for outage in site.allocations.outages:
+        again.take(now_ms, outage.until_ms, again.outage_room(outage.node))
+    for node, one, other in zip(kept.nodes, kept.plans, again.plans, strict=True):
+        for at_ms in {now_ms, *one.times, *other.times}:
+            if at_ms >= now_ms and one.low(at_ms, at_ms + 1) != other.low(at_ms, at_ms + 1):
+                raise InvariantBroken(
+                    f"{site.name}: the {name} plan of node {node.name} has {one.low(at_ms, at_ms + 1)} free at "
+                    f"{at_ms} ms, the leases leave {other.low(at_ms, at_ms + 1)}"
+                )
 
 
 def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_ms: int) -> None:

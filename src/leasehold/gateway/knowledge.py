@@ -6,12 +6,14 @@ from typing import Any
 
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import SiteRegistry
+from leasehold.leasing.kernel import Profile
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
+from leasehold.model.resources import MachineShape
 from leasehold.routing.demand import NO_AGE, DemandOutlook, LocalDemand
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator, RunTimes
 from leasehold.routing.moments import StreamMoments, together
-from leasehold.routing.view import SiteFacts, SiteHistory, SiteLive
+from leasehold.routing.view import EarliestStart, SiteFacts, SiteHistory, SiteLive
 
 Streams = Callable[[int], Sequence[StreamMoments]]
 """Gives streams as they are known at a time (ms)."""
@@ -196,19 +198,24 @@ class Knowledge:
 def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:
     """Whether a site that is like this would start a guest at once, as far as is known."""
     if live.earliest_start_ms is None:
-        return live.unclaimed_vms - live.local_waiting_vms >= request.vms
-    start_ms = live.earliest_start_ms(request.vms, request.duration_ms)
+        return live.unclaimed_vms - live.local_waiting_vms >= request.slots
+    start_ms = live.earliest_start_ms(request.vms, request.duration_ms, request)
     return start_ms is not None and start_ms <= now_ms
 
 
-def _ask(site: Site, reference_mips: int, now_ms: int) -> Callable[[int, int], int | None]:
+def _ask(site: Site, reference_mips: int, now_ms: int) -> EarliestStart:
     """When so many VMs could start for so long (ms at the reference speed), by the site's plan."""
 
-    def earliest_start_ms(vms: int, duration_ms: int) -> int | None:
+    def earliest_start_ms(vms: int, duration_ms: int, like: Request | None = None) -> int | None:
         if vms > site.settings.slots:
             return None
         guests = site.open_to_guests(now_ms)
         span_ms = site.allocations.start_ms() + site.allocations.wall_ms(duration_ms * reference_mips)
-        return guests.full.earliest(now_ms, span_ms, vms)
+        if isinstance(guests.full, Profile):
+            return guests.full.earliest(now_ms, span_ms, vms)
+        shape = MachineShape(1, 1) if like is None else MachineShape.of(like)
+        if guests.full.machines(shape) < vms:
+            return None
+        return guests.full.earliest(shape, vms, now_ms, span_ms)
 
     return earliest_start_ms

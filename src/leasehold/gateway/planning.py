@@ -16,6 +16,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.gateway.snapshot import Branch
 from leasehold.leasing.kernel import Profile
+from leasehold.leasing.vectors import VectorProfile
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocation, CoAllocationRequest, CoAllocationState
 from leasehold.model.effect import (
@@ -32,6 +33,7 @@ from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.reason import Outcome as Verdict
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
+from leasehold.model.resources import MachineShape
 from leasehold.sharing.broker import Broker, ExtendedVirtualEnvironment, VirtualEnvironment, extend, readings, virtual
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
 
@@ -343,7 +345,7 @@ class _Proposals:
     def _fewer(self) -> Iterator[tuple[Change, Request]]:
         """As many VMs as are free for the whole time from its ready time on."""
         begin_ms = self._begin_ms
-        room = [plan.lowest(begin_ms, begin_ms + self._span_ms(site)) for site, plan in self._plans]
+        room = [_free_vms(plan, self._request, begin_ms, begin_ms + self._span_ms(site)) for site, plan in self._plans]
         most = min(max(room, default=0), self._request.vms - 1)
         if most > 0:
             yield Change.VMS, replace(self._request, vms=most)
@@ -351,9 +353,9 @@ class _Proposals:
     def _later(self) -> Iterator[tuple[Change, Request]]:
         """When the present plans have room for it without taking any from others."""
         starts = [
-            plan.earliest(self._begin_ms, self._span_ms(site), self._request.vms)
+            _earliest(plan, self._request, self._begin_ms, self._span_ms(site))
             for site, plan in self._plans
-            if self._request.vms <= site.settings.slots
+            if self._request.slots <= site.settings.slots
         ]
         start_ms = min(starts, default=self._begin_ms)
         may_help = self._prospect.is_refused or self._prospect.victims
@@ -364,7 +366,7 @@ class _Proposals:
         """For as long as enough VMs are free from its ready time on, in whole seconds."""
         longest_ms = 0
         for site, plan in self._plans:
-            wall_ms = _free_for_ms(plan, self._begin_ms, self._request.vms) - site.allocations.start_ms()
+            wall_ms = _free_for_ms(plan, self._begin_ms, self._request) - site.allocations.start_ms()
             longest_ms = max(longest_ms, wall_ms * site.settings.speed_mips // self._gateway.reference_mips)
         longest_ms -= longest_ms % 1_000
         if _LEAST_MS <= longest_ms < self._request.duration_ms:
@@ -389,7 +391,7 @@ class _Proposals:
         there = [
             (-site.free_vms, site.name)
             for site in self._able(unbound)
-            if site.name != self._prospect.site and site.settings.slots >= self._request.vms
+            if site.name != self._prospect.site and site.settings.slots >= self._request.slots
         ]
         for _, name in sorted(there):
             yield Change.SITE, replace(self._request, domain=name)
@@ -407,8 +409,28 @@ class _Proposals:
         return site.allocations.start_ms() + site.allocations.wall_ms(self._lease.work_left)
 
 
-def _free_for_ms(plan: Profile, begin_ms: int, vms: int) -> int:
-    """For how long so many VMs are free from then on; 0 where they are not, and no end is far away."""
+def _free_vms(plan: Profile | VectorProfile, request: Request, begin_ms: int, end_ms: int) -> int:
+    """How many VMs such as those of a request have room in [begin_ms, end_ms)."""
+    if isinstance(plan, Profile):
+        return plan.lowest(begin_ms, end_ms)
+    return plan.count(MachineShape.of(request), begin_ms, end_ms)
+
+
+def _earliest(plan: Profile | VectorProfile, request: Request, from_ms: int, span_ms: int) -> int:
+    if isinstance(plan, Profile):
+        return plan.earliest(from_ms, span_ms, request.vms)
+    return plan.earliest(MachineShape.of(request), request.vms, from_ms, span_ms)
+
+
+def _free_for_ms(plan: Profile | VectorProfile, begin_ms: int, request: Request) -> int:
+    """For how long the VMs of a request have room from then on; 0 where they have none, and no end is far away."""
+    vms = request.vms
+    if isinstance(plan, VectorProfile):
+        changes = sorted({at_ms for node in plan.plans for at_ms in node.times if at_ms > begin_ms})
+        if _free_vms(plan, request, begin_ms, begin_ms + 1) < vms:
+            return 0
+        ends = [at_ms for at_ms in changes if _free_vms(plan, request, begin_ms, at_ms + 1) < vms]
+        return (ends[0] if ends else begin_ms + (1 << 40)) - begin_ms
     times, free = plan.times, plan.free
     ends = [at_ms for at_ms, vms_free in zip(times, free, strict=True) if vms_free < vms and at_ms > begin_ms]
     if plan.lowest(begin_ms, begin_ms + 1) < vms:

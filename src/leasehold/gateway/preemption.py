@@ -4,9 +4,13 @@ First the reservations of waiting guests are planned around it; what is still sh
 run, and the site's victim policy chooses among those.
 """
 
+from collections.abc import Iterable, Mapping
+
 from leasehold.gateway.guests import Guests
 from leasehold.leasing.backfill import Booking, Started
+from leasehold.leasing.vectors import CORES, Key, VectorBackfiller
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
+from leasehold.leasing.victims.cover import choose_cover
 from leasehold.model.effect import Decision, Preemption, StopLease
 from leasehold.model.lease import Lease
 from leasehold.model.lifecycle import Step
@@ -29,7 +33,10 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     guests.full.trim(now_ms)
     replan_guests(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
     takers = [*(lease for lease, _ in started), *guests.due_reservations(now_ms)]
-    short_vms = -min(0, guests.full.free_at(now_ms))
+    queue = guests.queue
+    if isinstance(queue, VectorBackfiller):
+        return _give_way_on_nodes(guests, queue, takers, now_ms)
+    short_vms = -min(0, queue.plan.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()
     for lease in takers:
@@ -38,6 +45,63 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
             helped.add(lease.id)
         spare_vms -= lease.vms
     return helped
+
+
+def _give_way_on_nodes(guests: Guests, queue: VectorBackfiller, takers: Iterable[Lease], now_ms: int) -> set[int]:
+    """The same at a site of nodes: what is missing is looked at for each node, and for each thing that it has."""
+    short = queue.plan.short_at(now_ms)
+    if not short:
+        return set()
+    takes = {lease.id: _held(queue, lease) for lease in takers}
+    spare = {key: sum(of.get(key, 0) for of in takes.values()) - missing for key, missing in short.items()}
+    helped: set[int] = set()
+    for lease in takers:
+        needs = {key: of - spare[key] for key, of in takes[lease.id].items() if key in spare and of > spare[key]}
+        if needs:
+            freed = _preempt_on_nodes(guests, queue, lease, needs, now_ms)
+            spare = {key: free + freed.get(key, 0) for key, free in spare.items()}
+            helped.add(lease.id)
+        spare = {key: free - takes[lease.id].get(key, 0) for key, free in spare.items()}
+    return helped
+
+
+def _held(queue: VectorBackfiller, lease: Lease) -> dict[Key, int]:
+    return {(index, position): of for index, amounts in queue.room_of(lease) for position, of in amounts}
+
+
+def _preempt_on_nodes(
+    guests: Guests, queue: VectorBackfiller, taker: Lease | None, needs: Mapping[Key, int], now_ms: int
+) -> dict[Key, int]:
+    """Preempt guests for one request, or for nodes that are down; returns what that freed.
+
+    What no guest that may give way holds is left out: that frees itself when its holder ends.
+    """
+    allocations, policy = guests.allocations, guests.allocations.settings.victims
+    candidates = allocations.preemptable(now_ms).candidates()
+    amounts = {one.lease_id: _held(queue, allocations.held[one.lease_id]) for one in candidates}
+    there = {key: sum(of.get(key, 0) for of in amounts.values()) for key in needs}
+    needs = {key: min(needed, there[key]) for key, needed in needs.items() if there[key] > 0}
+    freed: dict[Key, int] = {}
+    if not needs:
+        return freed
+    choice = choose_cover(policy, candidates, amounts, needs)
+    missing_vms = next(iter(needs.values())) if len(needs) == 1 and {key[1] for key in needs} == {CORES} else 1
+    report = None
+    if taker is not None:
+        shown = tuple(candidates) if len(allocations.held) <= MOST_CANDIDATES else ()
+        report = _report(choice, taker, min(missing_vms, vms_of(choice.victims)), shown)
+    bookings: list[Booking] = []
+    for victim in choice.victims:
+        lease = allocations.held[victim.lease_id]
+        why = Reason.SITE_SHRANK if taker is None else _reason(choice, victim, taker)
+        allocations.changes.effects.append(
+            Decision(lease, allocations.name, Outcome.PREEMPT, why, policy.name, preemption=report)
+        )
+        for key, of in amounts[victim.lease_id].items():
+            freed[key] = freed.get(key, 0) + of
+        bookings.append(_preempt(guests, lease, now_ms))
+    queue.give_back(bookings)
+    return freed
 
 
 def replan_guests(guests: Guests, reason: Reason, rule: str, now_ms: int) -> None:
@@ -74,6 +138,11 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
 def shrink(guests: Guests, now_ms: int) -> None:
     """Let preemptable guests give way until what is held fits the slots that are up, or none is left."""
     allocations, policy = guests.allocations, guests.allocations.settings.victims
+    if isinstance(guests.queue, VectorBackfiller):
+        short = guests.queue.plan.short_at(now_ms)
+        if short:
+            _preempt_on_nodes(guests, guests.queue, None, short, now_ms)
+        return
     preemptable = allocations.preemptable(now_ms)
     held_vms = allocations.local_vms + allocations.guest_vms
     over_vms = held_vms + allocations.down_vms - allocations.settings.slots

@@ -98,7 +98,7 @@ class Relocator:
         settings = home.allocations.settings
         if not self._pool.is_used or lease.state not in HOLDS_VMS or not settings.can_suspend:
             return False
-        if lease.vms > settings.slots:
+        if home.queue.is_wider_than_site(lease):
             return False
         home.plan_resumption(lease, now_ms)
         latest_ms = _latest_ms(home, lease)
@@ -227,19 +227,21 @@ def _soonest_elsewhere(lease: Lease, sites: Iterable[Site], now_ms: int) -> Gues
     best: Guests | None = None
     best_ms = 0
     for site in sites:
-        if site.name == lease.site or not _is_able(site, lease):
+        if site.name == lease.site:
             continue
         guests = site.open_to_guests(now_ms)
+        if not _is_able(guests, lease):
+            continue
         finish_ms = _finish_if_moved_ms(guests, lease, now_ms)
         if finish_ms is not None and (best is None or finish_ms < best_ms):
             best, best_ms = guests, finish_ms
     return best
 
 
-def _is_able(site: Site | Guests, lease: Lease) -> bool:
-    settings = site.settings if isinstance(site, Site) else site.allocations.settings
+def _is_able(guests: Guests, lease: Lease) -> bool:
+    settings = guests.allocations.settings
     is_able = settings.can_serve(lease.request.lease_type) and (settings.hands_over or not lease.memory_at)
-    return lease.vms <= settings.slots and is_able
+    return is_able and not guests.queue.is_wider_than_site(lease)
 
 
 def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:
@@ -249,7 +251,7 @@ def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None
     deadline_ms = lease.request.deadline_ms
     if deadline_ms is not None and finish_ms > deadline_ms:
         return None
-    return finish_ms if guests.full.lowest(start_ms, finish_ms) >= lease.vms else None
+    return finish_ms if guests.queue.fits(lease, start_ms, finish_ms) else None
 
 
 def _transfer_ms(guests: Guests, lease: Lease) -> int:
@@ -289,7 +291,7 @@ def _keep_for_later(guests: Guests, lease: Lease, why: Reason, now_ms: int) -> b
     is_unstarted = lease.state is LeaseState.WAITING
     if is_unstarted and not lease.incarnation:
         return False  # it was promised its ready time
-    if lease.vms > guests.allocations.settings.slots:
+    if guests.queue.is_wider_than_site(lease):
         return False
     has_memory = not is_unstarted and lease.state not in SAVED_OR_SAVING
     if has_memory:

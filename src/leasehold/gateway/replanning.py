@@ -33,8 +33,8 @@ def is_promised_too_much(site: Site) -> bool:
         return True
     if site.guests is None:
         return False
-    full = site.guests.full
-    return any(full.lowest(lease.reserved_ms, lease.end_ms) < 0 for lease in site.guests.queue.reserved())
+    queue = site.guests.queue
+    return any(queue.is_promised_too_much(lease) for lease in queue.reserved())
 
 
 def plan_again(site: Site, why: Reason, rule: str, now_ms: int) -> None:

@@ -19,6 +19,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.preemption import shrink
 from leasehold.gateway.replanning import is_promised_too_much, plan_again
 from leasehold.gateway.site import Site
+from leasehold.leasing.backfill import Booking
 from leasehold.model.effect import StopLease
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.lifecycle import Step
@@ -62,18 +63,18 @@ def _furnish(site: Site, leases: list[Lease], now_ms: int) -> bool:
         lease.span_ms = now_ms + site.allocations.wall_ms(lease.work_left) - lease.reserved_ms
     waiting = [lease for lease in leases if lease.held_since_ms < 0]
     at_home = [lease for lease in leases if lease.request.lease_type is LeaseType.NON_PREEMPTABLE]
-    site.home.rebuild(now_ms, _bookings(at_home))
+    site.home.rebuild(now_ms, _bookings(site, at_home))
     site.locals.take_up(lease for lease in waiting if lease.request.is_local)
     if any(not lease.request.is_local for lease in leases):
         guests = site.open_to_guests(now_ms)
-        guests.full.rebuild(now_ms, _bookings(leases))
+        guests.full.rebuild(now_ms, _bookings(site, leases))
         guests.take_up([lease for lease in waiting if not lease.request.is_local])
     return bool(late)
 
 
 def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_late: bool) -> None:
     """Let the leases of a site have no more than there is, and plan again what should have started meanwhile."""
-    allocations, too_wide = site.allocations, [lease for lease in leases if lease.vms > site.settings.slots]
+    allocations, too_wide = site.allocations, [lease for lease in leases if site.locals.is_wider_than_site(lease)]
     for lease in too_wide:
         if lease.held_since_ms < 0:
             _part_with(gateway, site, lease, now_ms)
@@ -113,7 +114,7 @@ def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
         site.allocations.close(lease, Step.FAIL, Reason.WIDER_THAN_SITE)
 
 
-def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
+def _bookings(site: Site, leases: Iterable[Lease]) -> Iterable[Booking]:
     for lease in leases:
         if lease.reserved_ms >= 0:
-            yield lease.reserved_ms, lease.end_ms, lease.vms
+            yield lease.reserved_ms, lease.end_ms, site.locals.room_of(lease)

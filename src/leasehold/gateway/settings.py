@@ -2,20 +2,31 @@
 
 from dataclasses import dataclass, field
 
-from leasehold.leasing.backfill import Repair, repair_conflicts
+from leasehold.leasing.backfill import Backfiller, Repair, repair_conflicts
+from leasehold.leasing.kernel import Profile
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.leasing.vectors import VectorBackfiller, VectorProfile
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField
+from leasehold.model.lease import Lease
 from leasehold.model.request import LeaseType
+from leasehold.model.resources import NodeResources
 from leasehold.routing.moments import StreamMoments
 from leasehold.routing.policy import RoutingPolicy
+
+Plan = Profile | VectorProfile
+"""What is free at a site over time: by slots, or by nodes."""
+
+Queue = Backfiller | VectorBackfiller
+"""A queue over such a plan."""
 
 
 @dataclass(slots=True)
 class SiteSettings:
     """One cluster and the terms on which it lends.
 
-    ``slots``                      VMs that fit at the same time
+    ``slots``                      VMs that fit at the same time; at a site of nodes, their cores
+    ``nodes``                      the nodes that it is planned by; none: it is planned by slots, which are alike
     ``speed_mips``                 speed of each of them
     ``local_depth, guest_depth``   reservation depths (see `leasehold.leasing.backfill`)
     ``queues_locals``              whether a local request that cannot start now waits (as on any real
@@ -47,16 +58,32 @@ class SiteSettings:
     confirms_starts: bool = False
     notice_ms: int = 0
     can_notify: bool = False
+    nodes: tuple[NodeResources, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
+        if self.nodes:
+            self.slots = sum(node.cores for node in self.nodes)
         for name in ("slots", "speed_mips"):
             if getattr(self, name) < 1:
                 raise InvalidField(f"{self.name}.{name}", getattr(self, name), "a whole number of at least 1")
 
+    def plan(self) -> Plan:
+        """Make an empty plan."""
+        return VectorProfile(self.nodes) if self.nodes else Profile(self.slots, 0)
+
+    def slots_of(self, lease: Lease) -> int:
+        """How many of the slots a lease takes: one for each VM, or as many as their cores at a site of nodes."""
+        return lease.vms * lease.request.cores
+
     def can_serve(self, lease_type: LeaseType) -> bool:
         """Whether the machines here can do what preempting such a guest takes."""
         return can_serve(lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
+
+
+def queue_over(plan: Plan, depth: int | None, moved: dict[int, Lease] | None = None) -> Queue:
+    """Make an empty queue over a plan, with this reservation depth."""
+    return VectorBackfiller(plan, depth, moved) if isinstance(plan, VectorProfile) else Backfiller(plan, depth, moved)
 
 
 def can_serve(lease_type: LeaseType, *, suspend: bool, migrate: bool) -> bool:

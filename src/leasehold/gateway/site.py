@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from leasehold.gateway.allocations import Allocations
-from leasehold.gateway.guests import Guests
+from leasehold.gateway.guests import Guests, why_never
 from leasehold.gateway.preemption import REPAIR, give_way, replan_guests
 from leasehold.gateway.quotas import QuotaEnforcer
-from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.settings import Queue, SiteSettings, queue_over
 from leasehold.gateway.state import InstantChanges
-from leasehold.leasing.backfill import Backfiller, Started, repair_conflicts
-from leasehold.leasing.kernel import Profile
+from leasehold.leasing.backfill import Started, repair_conflicts
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -50,8 +49,8 @@ class Site:
         self.settings = settings
         self.name = settings.name
         self.allocations = Allocations(settings, changes, quotas, suspended)
-        self.home = Profile(settings.slots, 0)
-        self.locals = Backfiller(self.home, settings.local_depth, changes.moved)
+        self.home = settings.plan()
+        self.locals = queue_over(self.home, settings.local_depth, changes.moved)
         self.guests: Guests | None = None
         self.wake_ms: int | None = None
         self._changes = changes
@@ -78,8 +77,8 @@ class Site:
         """Accept a local request."""
         allocations = self.allocations
         lease.site = self.name
-        if lease.vms > self.settings.slots:
-            allocations.refuse(lease, Reason.WIDER_THAN_SITE, WIDTH)
+        if self.locals.is_wider_than_site(lease):
+            allocations.refuse(lease, why_never(self.settings, lease.request), WIDTH)
             return
         lease.overhead_ms = allocations.start_ms()
         lease.span_ms = lease.overhead_ms + allocations.wall_ms(lease.work_left)
@@ -146,10 +145,10 @@ class Site:
         before, after = Counter(allocations.outages), Counter(outages)
         for profile in self.locals.books:
             profile.trim(now_ms)
-            for outage in (before - after).elements():
-                profile.give(now_ms, outage.until_ms, outage.vms)
-            for outage in (after - before).elements():
-                profile.take(now_ms, outage.until_ms, outage.vms)
+        for outage in (before - after).elements():
+            self.locals.end_outage(outage.vms, outage.node, now_ms, outage.until_ms)
+        for outage in (after - before).elements():
+            self.locals.book_outage(outage.vms, outage.node, now_ms, outage.until_ms)
         allocations.outages = outages
         allocations.down_vms = sum(outage.vms for outage in outages)
         self._locals_changed = True
@@ -201,7 +200,7 @@ class Site:
             self.allocations.decide(lease, Outcome.START, why, HOME_FIRST)
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
-            self.allocations.explain_waits(arrivals, self.home, HOME_FIRST, now_ms)
+            self.allocations.explain_waits(arrivals, self.locals, HOME_FIRST, now_ms)
 
     def _refuse_those_that_would_wait(self, now_ms: int) -> None:
         """The reading of JPDC 2012: a local request that cannot start at its time is refused."""
@@ -267,7 +266,7 @@ class Site:
 
     def _book_now(self, lease: Lease, now_ms: int) -> bool:
         """Book a lease from now on, if it fits beside what is held and what was promised to Non-preemptable guests."""
-        if self.home.lowest(now_ms, now_ms + lease.span_ms) < lease.vms:
+        if not self.locals.fits(lease, now_ms, now_ms + lease.span_ms):
             return False
         self.locals.book(now_ms, lease)
         return True
@@ -306,8 +305,7 @@ class Site:
             return refusal
         end_ms = lease.end_ms
         lease.span_ms = self._span_ms(lease, more_work)
-        for profile in self._books(lease):
-            profile.take(end_ms, lease.end_ms, lease.vms)
+        self._booked_in(lease).lengthen(lease, end_ms, lease.end_ms)
         lease.work_left += more_work
         self.home.trim(now_ms)
         if lease.request.is_local and self.guests is not None:
@@ -325,7 +323,7 @@ class Site:
         refusal = self._why_beyond_caps(span_ms) if _is_lent_without_preemption(lease) else None
         if refusal is not None:
             return refusal
-        fits = all(plan.lowest(end_ms, longer_ms) >= lease.vms for plan in self._plans_before(lease))
+        fits = all(plan.fits_longer(lease, end_ms, longer_ms) for plan in self._plans_before(lease))
         return None if fits else Reason.ROOM_IN_USE
 
     def _why_beyond_caps(self, span_ms: int) -> Reason | None:
@@ -368,7 +366,7 @@ class Site:
         end_ms = self._move_end(lease, now_ms + wall_ms, now_ms)
         for promised_ms, guest in promised:
             assert guests is not None
-            start_ms = self.home.earliest(max(promised_ms, now_ms), guest.span_ms, guest.vms)
+            start_ms = self.locals.earliest_from(guest, max(promised_ms, now_ms), guest.span_ms)
             guests.appoint(guest, start_ms)
             if start_ms != promised_ms:
                 self.allocations.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
@@ -378,18 +376,18 @@ class Site:
 
     def _move_end(self, lease: Lease, end_ms: int, now_ms: int) -> int:
         """Book, or give back, what lies between the end of a lease and another; returns which end it gets."""
-        for profile in self._books(lease):
+        queue = self._booked_in(lease)
+        for profile in queue.books:
             profile.trim(now_ms)
-            profile.give(max(now_ms, end_ms), lease.end_ms, lease.vms)
-            profile.take(lease.end_ms, end_ms, lease.vms)
+        queue.shorten(lease, max(now_ms, end_ms), lease.end_ms)
+        queue.lengthen(lease, lease.end_ms, end_ms)
         if end_ms <= lease.end_ms:
             return end_ms
         if lease.request.is_local:
             self._replan_locals(now_ms)
         if lease.request.lease_type is LeaseType.NON_PREEMPTABLE:
-            free_until_ms = self.home.overbooked_from(lease.end_ms, end_ms)
-            for profile in self._books(lease):
-                profile.give(free_until_ms, end_ms, lease.vms)
+            free_until_ms = self.locals.overbooked_from(lease, lease.end_ms, end_ms)
+            queue.shorten(lease, free_until_ms, end_ms)
             end_ms = free_until_ms
         if self.guests is not None:
             replan_guests(self.guests, Reason.DELAYED_BY_SLOW_START, STARTS, now_ms)
@@ -404,18 +402,18 @@ class Site:
     def _span_ms(self, lease: Lease, more_work: int) -> int:
         return lease.overhead_ms + self.allocations.wall_ms(lease.work_left + more_work)
 
-    def _plans_before(self, lease: Lease) -> Iterable[Profile]:
-        """The plans in which everything is booked that comes before this lease."""
+    def _plans_before(self, lease: Lease) -> Iterable[Queue]:
+        """Those over the plans in which everything is booked that comes before this lease."""
         if lease.request.is_local or self.guests is None:
-            return (self.home,)
-        return (self.home, self.guests.full) if _is_lent_without_preemption(lease) else (self.guests.full,)
+            return (self.locals,)
+        return (self.locals, self.guests.queue) if _is_lent_without_preemption(lease) else (self.guests.queue,)
 
-    def _books(self, lease: Lease) -> Iterable[Profile]:
-        """The plans in which this lease itself is booked."""
+    def _booked_in(self, lease: Lease) -> Queue:
+        """The side in whose plans this lease itself is booked."""
         if lease.request.lease_type is LeaseType.NON_PREEMPTABLE:
-            return self.locals.books
+            return self.locals
         assert self.guests is not None
-        return self.guests.queue.books
+        return self.guests.queue
 
 
 def with_longer_request(lease: Lease, by_ms: int) -> None:

@@ -5,7 +5,7 @@ whatever becomes of it. What is at the site is the site's to decide: the gateway
 its machines. A lease is therefore in one place at any time, however long the two do not hear of each other.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -17,7 +17,8 @@ from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
-from leasehold.model.request import LeaseType
+from leasehold.model.request import LeaseType, Request
+from leasehold.model.resources import MachineShape, NodeResources, gpus_of, is_plain, room_for
 from leasehold.routing.moments import StreamMoments
 from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
 
@@ -30,6 +31,7 @@ class RemoteSite:
     ``hands_over``  whether memory that it saved can go on at sites of others, and theirs there
     ``lends``    whether its owner takes new guests
     ``silent``   whether it has not reported for too long: nothing is sent there until it does
+    ``nodes``    the nodes that it is planned by; none: by slots
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
                  then the most that one lease can have there
     """
@@ -45,6 +47,7 @@ class RemoteSite:
     is_peer: bool = False
     live: SiteLive = field(default_factory=lambda: SiteLive(0))
     leases: dict[int, Lease] = field(default_factory=dict)
+    nodes: tuple[NodeResources, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
@@ -196,10 +199,11 @@ class SiteRegistry:
         self._set_federation(self._all_but(name))
         return remote
 
-    def able(
-        self, lease_type: LeaseType, sites: Sequence[SiteFacts], refused_by: Collection[str]
-    ) -> Sequence[SiteFacts]:
+    def able(self, request: Request, sites: Sequence[SiteFacts], refused_by: Collection[str]) -> Sequence[SiteFacts]:
         """Return those of these sites that can serve such a lease and have not refused it: nearly always all."""
+        lease_type = request.lease_type
+        if self._have_nodes or request.cores > 1 or request.gpu_milli:
+            sites = [site for site in sites if self._has_room(site.name, request)]
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
@@ -241,6 +245,34 @@ class SiteRegistry:
         remote = self.remotes.get(name)
         return self.own[name].settings.speed_mips if remote is None else remote.speed_mips
 
+    def _has_room(self, name: str, request: Request) -> bool:
+        """Whether the site has room for it when it is empty; a peer knows that itself."""
+        remote = self.remotes.get(name)
+        nodes = self.own[name].settings.nodes if remote is None else remote.nodes
+        if not nodes:
+            return is_plain(request)
+        return room_for(nodes, MachineShape.of(request)) >= request.vms
+
+    def lacking(self, request: Request) -> Reason | None:
+        """Say what all sites lack of what each of its machines needs; None where that is not why none can take it."""
+        if is_plain(request) and not self._have_nodes:
+            return None
+        if any(self._has_room(site.name, request) for site in self.federation.sites):
+            return None
+        nodes, shape = list(self.nodes()), MachineShape.of(request)
+        if room_for(nodes, shape) or (is_plain(request) and not all(one.settings.nodes for one in self.own.values())):
+            return Reason.WIDER_THAN_ANY_SITE
+        models = gpus_of(nodes)
+        has_gpu = not request.gpu_milli or (request.gpu_model in models if request.gpu_model else bool(models))
+        return Reason.NO_NODE_FITS if has_gpu else Reason.NO_SUCH_GPU
+
+    def nodes(self) -> Iterator[NodeResources]:
+        """Iterate over the nodes of all sites that state theirs."""
+        for site in self.own.values():
+            yield from site.settings.nodes
+        for remote in self.remotes.values():
+            yield from remote.nodes
+
     def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
         place = self.remotes.get(name) or self.own[name].settings
         return place.can_serve(lease_type)
@@ -255,4 +287,5 @@ class SiteRegistry:
         """Let these be the sites, and see what all of them can do."""
         self.federation = SiteSet(sites)
         names = [site.name for site in self.federation.sites]
+        self._have_nodes = any(True for _ in self.nodes())
         self._served_everywhere = {kind for kind in LeaseType if all(self._can_serve(name, kind) for name in names)}

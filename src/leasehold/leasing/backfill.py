@@ -22,6 +22,7 @@ need.
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
+from typing import Any, Protocol
 
 from leasehold.leasing.kernel import (
     ALL,
@@ -33,11 +34,13 @@ from leasehold.leasing.kernel import (
     ROOM_IN_USE,
     Profile,
     ReservationQueue,
+    why_waiting,
 )
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS
+from leasehold.model.resources import is_plain
 
 DISCIPLINES: dict[str, int | None] = {"fcfs": 0, "easy": 1, "hybrid": 8, "conservative": None}
 
@@ -57,8 +60,8 @@ def reservation_depth(name: str) -> int | None:
     return int(depth)
 
 
-Booking = tuple[int, int, int]
-"""From when until when (ms) how many VMs are booked."""
+Booking = tuple[int, int, Any]
+"""From when until when (ms) what is booked: a number of VMs, or of a plan of nodes a `NodeRoom`."""
 
 _FEW_BOOKINGS = 16
 """More of them are given back in one sweep."""
@@ -209,6 +212,62 @@ class Backfiller:
         """The earliest start that the plan has for a lease, on its present span."""
         return self.plan.earliest(max(now_ms, lease.earliest_ms), lease.span_ms, lease.vms)
 
+    def earliest_from(self, lease: Lease, from_ms: int, span_ms: int) -> int:
+        """The earliest start from then on, were its span this."""
+        return self.plan.earliest(from_ms, span_ms, lease.vms)
+
+    def fits(self, lease: Lease, start_ms: int, end_ms: int) -> bool:
+        """Whether a lease that is not booked then would have room in [start_ms, end_ms)."""
+        return self.plan.lowest(start_ms, end_ms) >= lease.vms
+
+    def fits_longer(self, lease: Lease, from_ms: int, end_ms: int) -> bool:
+        """Whether a lease could keep its machines in [from_ms, end_ms)."""
+        return self.plan.lowest(from_ms, end_ms) >= lease.vms
+
+    def fits_beside(self, lease: Lease, others: Iterable[Lease], start_ms: int, end_ms: int) -> bool:
+        """Whether it would, were these others, which are not booked yet, all started then."""
+        return self.plan.lowest(start_ms, end_ms) - sum(one.vms for one in others) >= lease.vms
+
+    def is_wider_than_site(self, lease: Lease) -> bool:
+        """Whether an empty site has no room for it: never here."""
+        return lease.vms > self.plan.slots or not is_plain(lease.request)
+
+    def is_promised_too_much(self, lease: Lease) -> bool:
+        """Whether what a lease has booked is booked for others too."""
+        return self.plan.lowest(lease.reserved_ms, lease.end_ms) < 0
+
+    def overbooked_from(self, lease: Lease, start_ms: int, end_ms: int) -> int:  # noqa: ARG002 - VMs are alike
+        """From when in [start_ms, end_ms) on that is so; ``end_ms`` if never."""
+        return self.plan.overbooked_from(start_ms, end_ms)
+
+    def room_of(self, lease: Lease) -> int:
+        """What a lease takes of the plan."""
+        return lease.vms
+
+    def lengthen(self, lease: Lease, from_ms: int, end_ms: int) -> None:
+        """Book what a lease holds in [from_ms, end_ms) too."""
+        for profile in self.books:
+            profile.take(from_ms, end_ms, lease.vms)
+
+    def shorten(self, lease: Lease, from_ms: int, end_ms: int) -> None:
+        """Give back what a lease holds in [from_ms, end_ms)."""
+        for profile in self.books:
+            profile.give(from_ms, end_ms, lease.vms)
+
+    def book_outage(self, vms: int, node: str, from_ms: int, end_ms: int) -> None:  # noqa: ARG002 - VMs are alike
+        """Let so many VMs be used for nothing."""
+        for profile in self.books:
+            profile.take(from_ms, end_ms, vms)
+
+    def end_outage(self, vms: int, node: str, from_ms: int, end_ms: int) -> None:  # noqa: ARG002 - VMs are alike
+        """Let them be used again."""
+        for profile in self.books:
+            profile.give(from_ms, end_ms, vms)
+
+    def why_waiting(self, lease: Lease, now_ms: int) -> Reason:
+        """Say why a lease waits that could not start now."""
+        return WAIT_REASONS[why_waiting(self.plan, lease.earliest_ms, lease.vms, now_ms)]
+
     def step(self, now_ms: int) -> Started:
         """One pass: move reservations earlier, then start leases that are due, promoted or backfilled."""
         queue = self._queue
@@ -245,15 +304,23 @@ class Backfiller:
         return bool(self._rows) and self._queue.next_pass_ms() <= now_ms
 
 
-Repair = Callable[[Backfiller, int], list[Lease]]
+class Replans(Protocol):
+    """What a repair is about: a `Backfiller`, or that of a site of nodes."""
+
+    def replan(self, now_ms: int, *, all_of_them: bool = False) -> list[Lease]:
+        """Plan those again that overlap with over-booked time, or all."""
+        ...
 
 
-def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
+Repair = Callable[[Replans, int], list[Lease]]
+
+
+def repair_conflicts(guests: Replans, now_ms: int) -> list[Lease]:
     """Replan only what overlaps with over-booked time; of leases in conflict, the last to arrive gives way."""
     return guests.replan(now_ms)
 
 
-def replan_all(guests: Backfiller, now_ms: int) -> list[Lease]:
+def replan_all(guests: Replans, now_ms: int) -> list[Lease]:
     """Replan every waiting guest in order of arrival, as if none had a reservation."""
     return guests.replan(now_ms, all_of_them=True)
 

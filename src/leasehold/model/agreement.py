@@ -20,10 +20,13 @@ EVERYBODY = "*"
 """As consumer: all guests together. As provider: all sites together."""
 
 CPUS = "cpus"
-"""The resource that every request takes: one for each VM."""
+"""The resource that every request takes: one for each core of its VMs, which is one for each VM unless it says more."""
 
 MEMORY = "memory_mib"
 """The resource that every request takes besides."""
+
+GPUS = "gpu_milli"
+"""GPUs of any model, in thousandths; those of one model are ``gpu_milli:a100``."""
 
 HARD = 100
 """The penalty of a rule that is never broken, unless a threshold says otherwise."""

@@ -142,6 +142,8 @@ class Outage:
 
     vms: int
     until_ms: int
+    node: str = ""
+    """Which node it is, where the site is planned by nodes."""
 
 
 @dataclass(slots=True)

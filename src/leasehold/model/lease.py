@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leasehold.model.request import Request
+from leasehold.model.resources import Placed
 
 UNPLANNED = -1
 
@@ -74,6 +75,7 @@ class Lease:
     ``handed_back``   how often a site that decides for itself gave it back to be moved
     ``memory_at``     such a site that has saved its memory, "" for none: it continues from that
     ``restarts``      how often it began again after its machines were lost
+    ``placed``        on which nodes its machines are, or are planned to be; empty at a site without a plan of nodes
     ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
     """
 
@@ -101,6 +103,7 @@ class Lease:
     memory_at: str = ""
     place: int = 0
     checkpointed_ms: int = UNPLANNED
+    placed: Placed = ()
 
     def ran_ms(self, now_ms: int) -> int:
         """For how long its work has gone on since it last began; starting, loading and moving do not count."""

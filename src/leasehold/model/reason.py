@@ -48,6 +48,8 @@ class Reason(StrEnum):
     EXCEEDS_AGREED_DURATION = "exceeds-agreed-duration"
     NO_COMMON_ROOM = "no-common-room"
     RESOURCE_UNAVAILABLE = "resource-unavailable"
+    NO_SUCH_GPU = "no-such-gpu"
+    NO_NODE_FITS = "no-node-fits"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
@@ -150,6 +152,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.EXCEEDS_AGREED_DURATION: "runs longer than its agreement allows",
     Reason.NO_COMMON_ROOM: "is part of a co-allocation whose components can never have room at the same time",
     Reason.RESOURCE_UNAVAILABLE: "needs more of a licence, service or memory than any site has",
+    Reason.NO_SUCH_GPU: "requests GPUs of a model that no node here has, or GPUs where none are stated",
+    Reason.NO_NODE_FITS: "requests machines with more cores, memory or GPUs than any node here has",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests ahead of it",
     Reason.PEER_QUOTA_REACHED: "waits because the gateway that sent it holds its full quota of VMs here",

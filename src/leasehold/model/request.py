@@ -9,6 +9,10 @@ from leasehold.model.errors import InvalidField
 DEFAULT_MEMORY_MIB = 1024
 MOST_RESTARTS = 100
 """A lease that loses its machines more often will never be done."""
+GPU_MILLI = 1_000
+"""A whole GPU, in thousandths."""
+MOST_GPU_MILLI = 64 * GPU_MILLI
+"""The most that one machine can have."""
 
 NEVER_MS = 1 << 62
 """A time that does not come."""
@@ -58,6 +62,9 @@ class Request:
     ``goes_back`` says that the gateway that sent it here takes it back, to move it, when it cannot continue here.
     ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
     vouches for it.
+    ``cores``, ``memory_mib``, ``gpu_milli`` (thousandths of a GPU) and ``gpu_model`` ("" for any) are what each of its
+    machines needs on its node (`leasehold.model.resources`); a site that is planned by slots has nothing of that but
+    one machine in each.
     """
 
     id: int
@@ -78,11 +85,19 @@ class Request:
     is_foreign: bool = False
     max_restarts: int | None = None
     goes_back: bool = False
+    cores: int = 1
+    gpu_model: str = ""
+    gpu_milli: int = 0
 
     @property
     def path(self) -> str:
         """On whose account it is, from the VO down to the user: ``atlas/production/simulation-team``."""
         return f"{self.group}/{self.consumer}" if self.group else self.consumer
+
+    @property
+    def slots(self) -> int:
+        """How many slots it takes: one for each core of its machines."""
+        return self.vms * self.cores
 
     @property
     def is_local(self) -> bool:
@@ -114,6 +129,8 @@ def _is_plain(request: Request) -> bool:
         and request.max_restarts is None
         and request.lease_type is LeaseType.NON_PREEMPTABLE
         and request.memory_mib == DEFAULT_MEMORY_MIB
+        and request.cores == 1
+        and request.gpu_milli == 0
     )
 
 
@@ -123,6 +140,13 @@ def _check_each_field(request: Request) -> None:
     _check_whole("submit_ms", request.submit_ms, 0)
     _check_whole("ready_ms", request.ready_ms, request.submit_ms, "the submit time or later")
     _check_whole("memory_mib", request.memory_mib, 1)
+    _check_whole("cores", request.cores, 1)
+    _check_whole("gpu_milli", request.gpu_milli, 0)
+    if request.gpu_milli > MOST_GPU_MILLI or (request.gpu_milli > GPU_MILLI and request.gpu_milli % GPU_MILLI):
+        expected = f"a fraction of one GPU, or a number of whole ones up to {MOST_GPU_MILLI // GPU_MILLI}"
+        raise InvalidField("gpu_milli", request.gpu_milli, expected)
+    if request.gpu_model and not request.gpu_milli:
+        raise InvalidField("gpu_milli", request.gpu_milli, f"more than 0, of the model {request.gpu_model}")
     if request.is_local and request.lease_type is not LeaseType.NON_PREEMPTABLE:
         raise InvalidField("type", request.lease_type.label, "non-preemptable for a local request")
     if request.max_restarts is not None:

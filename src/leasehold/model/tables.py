@@ -188,6 +188,43 @@ class CoAllocationTableRow(NamedTuple):
     ]
 
 
+class NodeTableRow(NamedTuple):
+    """One row for each node of a cluster that is planned by nodes; only written for a run with such clusters."""
+
+    site: Annotated[str, "cluster"]
+    node: Annotated[str, "name"]
+    cores: Annotated[int, "cores"]
+    memory_mib: Annotated[int, "memory, in MiB"]
+    gpu_model: Annotated[str | None, "model of its GPUs; empty without any"]
+    gpus: Annotated[int, "number of its GPUs"]
+    gpu_shares: Annotated[int, "number of parts in which each of them can be lent"]
+
+
+class MachineTableRow(NamedTuple):
+    """One row for each lease whose VMs need more than a slot; only written for a run with such leases."""
+
+    lease_id: Annotated[int, "lease"]
+    cores: Annotated[int, "cores of each VM"]
+    gpu_model: Annotated[str | None, "model of its GPUs; empty for any model, and without GPUs"]
+    gpu_milli: Annotated[int, "GPUs of each VM, in thousandths"]
+
+
+class PlacementTableRow(NamedTuple):
+    """One row for each interval in which a lease holds VMs of one node; only written for clusters planned by nodes."""
+
+    lease_id: Annotated[int, "lease"]
+    site: Annotated[str, "cluster"]
+    node: Annotated[str, "node"]
+    start_ms: Annotated[int, "start"]
+    end_ms: Annotated[int, "end"]
+    vms: Annotated[int, "VMs on this node"]
+    cores: Annotated[int, "cores of all of them"]
+    memory_mib: Annotated[int, "memory of all of them, in MiB"]
+    gpu_model: Annotated[str | None, "model of the GPUs that they have; empty without any"]
+    gpu_milli: Annotated[int, "GPUs of all of them, in thousandths, as requested"]
+    devices: Annotated[str | None, "numbers of their devices, joined by `+`; a shared one once for each VM"]
+
+
 ROWS: dict[str, type] = {
     "sites": SiteTableRow,
     "leases": LeaseTableRow,
@@ -195,10 +232,13 @@ ROWS: dict[str, type] = {
     "decisions": DecisionTableRow,
     "baseline": BaselineTableRow,
     "coallocations": CoAllocationTableRow,
+    "nodes": NodeTableRow,
+    "machines": MachineTableRow,
+    "placements": PlacementTableRow,
 }
 """Each table with its rows."""
 
-OPTIONAL_TABLES = frozenset({"baseline", "coallocations"})
+OPTIONAL_TABLES = frozenset({"baseline", "coallocations", "nodes", "machines", "placements"})
 
 _KINDS = {int: "i64", str: "str", bool: "bool"}
 

@@ -178,6 +178,12 @@ Vms = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
 MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
 """The memory of one machine."""
 
+Cores = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
+"""The cores of one machine."""
+
+GpusText = Annotated[str, StringConstraints(strict=True, max_length=80, pattern=r"^[A-Za-z0-9_.:-]*$")]
+"""GPUs of one machine, such as ``a100:2``."""
+
 MaxRestarts = Annotated[int, Strict(), Field(ge=0, le=MOST_RESTARTS)]
 """How often something begins again."""
 
@@ -235,6 +241,7 @@ T = TypeVar("T")
 OrNone = Annotated[T | None, Field(default=None)]
 OrEmpty = Annotated[str, Field(default="")]
 OrZero = Annotated[int, Field(default=0)]
+OrOne = Annotated[int, Field(default=1)]
 OrFalse = Annotated[bool, Field(default=False)]
 AnyNumberOf = Annotated[tuple[T, ...], Field(default=())]
 Units = Annotated[dict[str, int], Field(default={})]

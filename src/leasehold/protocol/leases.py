@@ -12,8 +12,10 @@ from leasehold.protocol.fields import (
     AnyNumberOf,
     Claims,
     CommandWords,
+    Cores,
     Cursor,
     Duration,
+    GpusText,
     LeaseTypeName,
     MaxRestarts,
     MemoryMib,
@@ -24,6 +26,7 @@ from leasehold.protocol.fields import (
     OrEmpty,
     OrFalse,
     OrNone,
+    OrOne,
     OrZero,
     PageSize,
     Seconds,
@@ -73,6 +76,14 @@ class LeaseSpec(RequestModel):
     vms: Vms = Field(description="Number of machines, all at one site.")
     duration_s: Duration = Field(description="Maximum duration, in seconds on a machine of the reference speed.")
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
+    cores: Cores = Field(
+        default=1, description="The cores of each machine; more than 1 only at sites that are planned by nodes."
+    )
+    gpus: GpusText = Field(
+        default="",
+        description="The GPUs of each machine: `a100:2`, `a100:0.5` (half of one device) or `2` (of any model); "
+        "empty: none.",
+    )
     deadline: Moment | None = Field(
         default=None, description="When it must have ended; only for `migratable` and `non-preemptable`."
     )
@@ -146,6 +157,12 @@ class Lease(ResponseModel):
         description="Wall-clock time at its site for the whole duration, while it has machines there."
     )
     memory_mib: int
+    cores: OrOne = Field(description="The cores of each machine.")
+    gpus: OrEmpty = Field(description="The GPUs of each machine, such as `a100:2`.")
+    nodes: AnyNumberOf[str] = Field(
+        description="The nodes of its machines, or those planned, at a site that is planned by nodes: "
+        "`n1*2[0,1]` for two machines on `n1` with its GPUs 0 and 1."
+    )
     consumer: str = Field(description="The consumer that holds it.")
     project: OrEmpty = Field(description="A label for accounting.")
     group: OrEmpty

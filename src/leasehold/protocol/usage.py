@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from leasehold.protocol.agreements import Penalty
 from leasehold.protocol.base import RequestModel, ResponseModel, examples
-from leasehold.protocol.fields import Moment, Month, Name, Seconds, plain_digits
+from leasehold.protocol.fields import Moment, Month, Name, OrNone, Seconds, plain_digits
 
 _NEXT = "2026-12-01T00:00:00.000Z"
 _USE = {
@@ -69,6 +69,7 @@ class Use(ResponseModel):
     slot_s: Seconds = Field(description="Usage in VM-seconds.")
     leases: int = Field(description="Number of leases that held VMs.")
     peak_vms: int = Field(description="Maximum number of VMs at a time.")
+    gpu_s: OrNone[Seconds] = Field(description="Usage in GPU-seconds, fractions included; null: none.")
 
 
 class Usage(ResponseModel):
@@ -103,6 +104,7 @@ class StatementLine(ResponseModel):
     used_share: Seconds = Field(description="Used part of the capacity, from 0 to 1.")
     peak_vms: int = Field(description="Maximum number of VMs at a time.")
     leases: int = Field(description="Number of leases that held VMs.")
+    gpu_s: OrNone[Seconds] = Field(description="Usage in GPU-seconds, fractions included; null: none.")
     penalties: tuple[Penalty, ...] = Field(description="Penalties imposed in this month.")
 
 

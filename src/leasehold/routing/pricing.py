@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leasehold.model.request import NEVER_MS
+from leasehold.model.request import NEVER_MS, Request
 from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook
 from leasehold.routing.policy import Waiting
 from leasehold.routing.view import EarliestStart, RoutingView, SiteFacts
@@ -52,11 +52,11 @@ class PricedRoom:
         """Give how long something takes here that takes so long at the reference speed."""
         return duration_ms * self.site.reference_mips / self.site.speed_mips
 
-    def starts_now(self, vms: int, duration_ms: int, now_ms: int) -> bool:
+    def starts_now(self, request: Request, duration_ms: int, now_ms: int) -> bool:
         """Whether the site's plan has room for the whole span from now on, as far as is known."""
         if self.earliest_start_ms is None:
             return True
-        start_ms = self.earliest_start_ms(vms, duration_ms)
+        start_ms = self.earliest_start_ms(request.vms, duration_ms, request)
         return start_ms is not None and start_ms <= now_ms
 
 
@@ -87,7 +87,7 @@ class PricedOffers:
             price, room = offer
             return price, -room.free_vms / room.site.slots
 
-        vms, likely_ms = waiting.request.vms, self.likely_ms(waiting)
+        vms, likely_ms = waiting.request.slots, self.likely_ms(waiting)
         offers = [
             (one.price(vms, _overhead_ms(waiting, one) + one.wall_ms(likely_ms), horizon), one)
             for one in self._for(waiting)
@@ -102,10 +102,10 @@ class PricedOffers:
         """Return the lowest price for a request, or slightly less: computed once for all alike."""
         home = "" if can_move(waiting) else waiting.home
         size = self.likely_ms(waiting).bit_length()
-        key = (home, waiting.request.vms, size)
+        key = (home, waiting.request.slots, size)
         known = self._least.get(key)
         if known is None:
-            vms, short_ms = waiting.request.vms, 1 << size >> 1
+            vms, short_ms = waiting.request.slots, 1 << size >> 1
             prices = (room.price(vms, room.wall_ms(short_ms)) for room in self._for(waiting))
             known = self._least[key] = min(prices, default=math.inf)
         return known

@@ -1,7 +1,7 @@
 """What a routing policy may look at for one request: facts of the sites, and no more than it declared."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -57,8 +57,15 @@ class SiteHistory:
     preempted_leases: int = 0
 
 
-EarliestStart = Callable[[int, int], int | None]
-"""When so many VMs could start for so long (ms at the reference speed); None for never."""
+class EarliestStart(Protocol):
+    """When so many VMs could start for so long (ms at the reference speed); None for never.
+
+    ``like`` is a request whose machines they are as; without it they need nothing but a slot.
+    """
+
+    def __call__(self, vms: int, duration_ms: int, like: Request | None = None, /) -> int | None:
+        """Ask the site's plan."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

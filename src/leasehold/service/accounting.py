@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement, NoLimit
+from leasehold.model.agreement import CPUS, EVERYBODY, GPUS, MILLION, Agreement, NoLimit
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.usage import By
 from leasehold.service.store.filters import UsageFilter, Visible
@@ -49,6 +49,8 @@ class Use:
     vm_ms: int
     leases: int
     peak_vms: int
+    gpu_milli_ms: int = 0
+    """Thousandths of a GPU times milliseconds."""
 
 
 # Which rows
@@ -133,11 +135,14 @@ def _unix_ms(moment: datetime) -> int:
 @dataclass(slots=True)
 class _Sum:
     vm_ms: int = 0
+    gpu_milli_ms: int = 0
     leases: set[int] = field(default_factory=set)
     changes: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, row: UsageRow, begin_ms: int, end_ms: int) -> None:
         self.vm_ms += row.vms * (end_ms - begin_ms)
+        if row.claims:
+            self.gpu_milli_ms += dict(row.claims).get(GPUS, 0) * (end_ms - begin_ms)
         self.leases.add(row.lease_id)
         self.changes += [(begin_ms, row.vms), (end_ms, -row.vms)]
 
@@ -174,7 +179,9 @@ def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -
 
 def _use(key: Key, found: _Sum, parts: Sequence[Window]) -> Use:
     index, account, where, is_local = key
-    return Use(parts[index], account, where, is_local, found.vm_ms, len(found.leases), found.peak_vms())
+    return Use(
+        parts[index], account, where, is_local, found.vm_ms, len(found.leases), found.peak_vms(), found.gpu_milli_ms
+    )
 
 
 def _shares_of(row: UsageRow, parts: Sequence[Window]) -> Iterator[tuple[int, int, int]]:
@@ -216,6 +223,7 @@ class Line:
     peak_vms: int
     leases: int
     penalties: tuple[PenaltyRow, ...]
+    gpu_milli_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +283,7 @@ def _line(
         0 if use is None else use.peak_vms,
         0 if use is None else use.leases,
         tuple(row for row in penalties if ground.line_of(row.penalty.provider) == domain),
+        0 if use is None else use.gpu_milli_ms,
     )
 
 
@@ -296,6 +305,7 @@ def _sum(
         line.peak_vms,
         line.leases,
         tuple(penalties),
+        line.gpu_milli_ms,
     )
 
 

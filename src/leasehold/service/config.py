@@ -32,6 +32,7 @@ from leasehold.configuration.tables import (
     SHARING,
     DomainSpec,
     GatewaySpec,
+    NodesPlanned,
     SharingSpec,
 )
 from leasehold.configuration.terms import LIVE_POLICY, TERMS, ClusterTerms, terms_to_dict
@@ -45,6 +46,7 @@ from leasehold.matching.queues import JOB_QUEUES
 from leasehold.matching.reliability import YEAR_S, FailureRate
 from leasehold.matching.resource_sets import BestFit
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import NodeResources
 from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.connections import ConnectionLimits
 from leasehold.service.drivers.registry import driver_kinds
@@ -548,7 +550,9 @@ class SiteSpec:
     """
 
     name: Annotated[str, Text("name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)]
-    slots: Annotated[int, Whole("number of VMs", most=MOST_SLOTS)]
+    slots: Annotated[
+        int, Whole("number of VMs", most=MOST_SLOTS, unset="required, unless there are `nodes`: their cores")
+    ] = 0
     terms: ClusterTerms = field(default_factory=default_terms)
     driver: Annotated[
         str,
@@ -563,6 +567,15 @@ class SiteSpec:
     ] = "emulated"
     options: Mapping[str, Any] = field(default_factory=dict)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
+    nodes: Annotated[
+        tuple[NodeResources, ...],
+        NodesPlanned(
+            "nodes by whose cores, memory and GPUs it is planned",
+            more=". They are [tables of their own](#clusternodes)",
+            unset="none: it is planned by `slots`",
+            optional=True,
+        ),
+    ] = ()
     offer_every_ms: Annotated[
         int,
         Seconds("interval at which the site looks for lightly loaded nodes, which offer themselves to jobs; 0: none"),

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from leasehold.configuration.declaration import Below, Key, Plain, Table
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.tables import (
     GATEWAY,
     SHARING,
@@ -138,10 +138,32 @@ def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
     if terms.non_preemptable_share and terms.non_preemptable_max_ms is None:
         expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"
         raise InvalidField(keys.where("non_preemptable_max_s"), None, expected)
+    values["slots"] = _size(keys, values, options)
     site = SiteSpec(**values, terms=terms, options=options)
     with keys.at("offer_again_above"):
         site.offers(1)
     return site
+
+
+_WITHOUT_GPUS = ("qemu", "libvirt", "ec2", "opennebula")
+"""Kinds of machines that this program gives no GPUs."""
+
+
+def _size(keys: Keys, values: Mapping[str, Any], options: Mapping[str, Any]) -> int:
+    """Say how many VMs a site has: as it states, or as its nodes have cores where it is planned by these."""
+    stated, nodes, driver = values["slots"], values["nodes"], values["driver"]
+    if not nodes:
+        if not stated:
+            return keys.whole("slots", most=MOST_SLOTS)  # raises: it is missing
+        return int(stated)
+    cores: int = sum(node.cores for node in nodes)
+    if stated not in (0, cores):
+        raise InvalidField(keys.where("slots"), stated, f"nothing beside [[cluster.nodes]], which have {cores} cores")
+    if driver in _WITHOUT_GPUS and any(node.gpus for node in nodes):
+        raise InvalidField(keys.where("nodes"), "gpus", f"none: machines of {driver} are given no GPUs")
+    if driver == "emulated" and options.get("nodes"):
+        raise InvalidField(keys.where("nodes"), "nodes", "nothing beside [[cluster.emulated.nodes]], or these alone")
+    return cores
 
 
 def _read_options(keys: Keys, driver: str) -> Mapping[str, Any]:

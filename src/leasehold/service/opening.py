@@ -25,6 +25,7 @@ from leasehold.service.native_queue_watcher import Do, NativeQueueWatcher
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import gpus_had
 
 _log = structlog.get_logger("leasehold.opening")
 
@@ -45,6 +46,7 @@ def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) ->
         clock=clock,
         options=site.options,
         private=(folder,),
+        nodes=site.nodes,
     )
 
 
@@ -78,7 +80,7 @@ def make_sharing(config: ServiceConfig) -> Sharing:
     """Set up providers, agreements and accounting; usage is accounted for with or without agreements."""
     domains = domain_by_site(config.domains)
     places = [
-        Provider(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, ""))
+        Provider(site.name, {CPUS: site.slots, **gpus_had(site.nodes), **site.resources}, domains.get(site.name, ""))
         for site in config.clusters
     ]
     return Sharing(places, config.sharing.settings(), domains=domains)
@@ -88,7 +90,11 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
     if can.native_queue and site.terms.local_queue != "queue":
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
-    settings = site_settings(site.name, site.slots, site.terms)
+    if can.native_queue and site.nodes:
+        # Its scheduler chooses the nodes of native jobs, whose GPUs are not read: guests could be in their way.
+        expected = f"none: {site.name} is planned by slots, since users of it ask another scheduler"
+        raise InvalidField("nodes", len(site.nodes), expected)
+    settings = replace(site_settings(site.name, site.slots, site.terms), nodes=site.nodes)
     able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate, can_notify=can.notice)
     able = replace(able, hands_over=can.hands_over)
     return replace(able, confirms_starts=True)
@@ -153,7 +159,8 @@ def reloaded(now: ServiceConfig, new: ServiceConfig, machines: Mapping[str, int]
 
 def _reloaded_site(now: SiteSpec, new: SiteSpec, opened_slots: int) -> SiteSpec:
     terms = replace(new.terms, speed_mips=now.terms.speed_mips, overhead=now.terms.overhead)
-    return replace(now, slots=min(new.slots, opened_slots), terms=terms, resources=new.resources)
+    slots = now.slots if now.nodes else min(new.slots, opened_slots)
+    return replace(now, slots=slots, terms=terms, resources=new.resources)
 
 
 def _keys(config: ServiceConfig) -> Iterator[tuple[str, Any]]:

@@ -8,15 +8,16 @@ hours may start at a quarter to eight in the evening. Hours are those of clocks 
 year when these are changed, a span of hours is an hour shorter or longer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from leasehold.model.agreement import CPUS, MEMORY, MILLION, DailyHours, Rules
+from leasehold.model.agreement import CPUS, GPUS, MEMORY, MILLION, DailyHours, Rules
 from leasehold.model.reason import Reason
-from leasehold.model.request import Request
+from leasehold.model.request import GPU_MILLI, Request
+from leasehold.model.resources import NodeResources, gpus_of
 from leasehold.model.use import Holding
 
 
@@ -48,7 +49,23 @@ class UsageRequest:
 
 def amounts_of(request: Request) -> dict[str, int]:
     """Give the units of each resource that a request takes while it holds machines."""
-    return {CPUS: request.vms, MEMORY: request.vms * request.memory_mib, **dict(request.claims)}
+    amounts = {CPUS: request.slots, MEMORY: request.vms * request.memory_mib, **dict(request.claims)}
+    return amounts | gpu_amounts(request) if request.gpu_milli else amounts
+
+
+def gpu_amounts(request: Request) -> dict[str, int]:
+    """Give what it takes of GPUs: of all, and of the model that it names."""
+    milli = request.vms * request.gpu_milli
+    return {GPUS: milli, f"{GPUS}:{request.gpu_model}": milli} if request.gpu_model else {GPUS: milli}
+
+
+def gpus_had(nodes: Iterable[NodeResources]) -> dict[str, int]:
+    """Give what a provider has of GPUs, in thousandths: of all, and of each model; nothing without any."""
+    models = gpus_of(nodes)
+    if not models:
+        return {}
+    by_model = {f"{GPUS}:{model}": count * GPU_MILLI for model, count in models.items()}
+    return {GPUS: sum(by_model.values()), **by_model}
 
 
 DAYS_AHEAD = 8

@@ -67,6 +67,8 @@ def has_more_than_jobs(scenario: Scenario) -> bool:
     """Whether anything concerns the clusters' own users but their jobs."""
     return bool(
         is_about_sharing(scenario)
+        or any(cluster.plan == "nodes" for cluster in scenario.clusters)
+        or any(stream.cores > 1 or stream.gpus[1] for stream in scenario.streams)
         or scenario.has_events
         or any(stream.together is not None and stream.site is not None for stream in scenario.streams)
     )

@@ -159,6 +159,9 @@ class SimulatedWorld(World):
             domain=job.domain,
             claims=job.claims,
             wait=job.wait,
+            cores=job.cores,
+            gpu_model=job.gpu_model,
+            gpu_milli=job.gpu_milli,
         )
         self._take_in(request, job)
         return check_request(request)

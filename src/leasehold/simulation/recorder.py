@@ -33,7 +33,8 @@ from leasehold.model.event import LeaseContinues, LeaseStarted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS, LeaseType, Request
-from leasehold.model.tables import CoAllocationTableRow
+from leasehold.model.resources import Placed
+from leasehold.model.tables import CoAllocationTableRow, MachineTableRow, PlacementTableRow
 from leasehold.simulation.cluster import ClusterRun
 from leasehold.simulation.table_writer import ROWS_PER_BLOCK, Ints, TableWriter
 from leasehold.simulation.workload.job import WorkloadJob
@@ -123,6 +124,62 @@ class CoAllocationRows:
             self._table.close()
 
 
+class PlacementRows:
+    """The tables of what VMs need and where they are, made with their first rows: most runs have none."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write below ``folder``."""
+        self._folder = folder
+        self._placements: TableWriter | None = None
+        self._machines: TableWriter | None = None
+        self._open: dict[int, tuple[str, int, Placed]] = {}
+
+    def began(self, lease: Lease, now_ms: int) -> None:
+        """A lease holds VMs from now on."""
+        if lease.placed:
+            self._open[lease.id] = lease.site, now_ms, lease.placed
+
+    def ended(self, lease: Lease, now_ms: int) -> None:
+        """It holds them no more."""
+        found = self._open.pop(lease.id, None) if self._open else None
+        if found is None:
+            return
+        if self._placements is None:
+            self._placements = TableWriter(self._folder, "placements")
+        site, start_ms, placed = found
+        request = lease.request
+        for node, vms, devices in placed:
+            self._placements.add(
+                PlacementTableRow(
+                    lease.id,
+                    site,
+                    node,
+                    start_ms,
+                    now_ms,
+                    vms,
+                    vms * request.cores,
+                    vms * request.memory_mib,
+                    request.gpu_model or None,
+                    vms * request.gpu_milli,
+                    "+".join(map(str, devices)) or None,
+                )
+            )
+
+    def closed(self, request: Request) -> None:
+        """Write what the VMs of a lease need, if that is more than a slot."""
+        if request.cores == 1 and not request.gpu_milli:
+            return
+        if self._machines is None:
+            self._machines = TableWriter(self._folder, "machines")
+        self._machines.add(MachineTableRow(request.id, request.cores, request.gpu_model or None, request.gpu_milli))
+
+    def finish(self) -> None:
+        """Close the tables."""
+        for table in (self._placements, self._machines):
+            if table is not None:
+                table.close()
+
+
 @dataclass(slots=True)
 class OpenSegment:
     """An interval that has begun: VMs held at a site, the first ``overhead_ms`` of it without progress."""
@@ -149,6 +206,7 @@ class Recorder:
         self.segments = TableWriter(folder, "segments")
         self.decisions = TableWriter(folder, "decisions")
         self.coallocations = CoAllocationRows(folder)
+        self._places = PlacementRows(folder)
         self._jobs: dict[int, WorkloadJob] = {}
         self._open: dict[int, OpenSegment] = {}
         self._decided_so_far = 0
@@ -177,6 +235,7 @@ class Recorder:
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         lease = effect.lease
+        self._places.began(lease, now_ms)
         if lease.first_start_ms < 0 or lease.state is LeaseState.STARTING:  # its machines are still to be seen
             self._open[lease.id] = OpenSegment(lease.site, now_ms, "start", NEVER_MS)
             return
@@ -200,10 +259,12 @@ class Recorder:
         self._end_segment(effect.lease, "failed", now_ms, leaves=True)
 
     def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
+        self._places.began(effect.lease, now_ms)
         self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "resume", effect.resume_ms)
 
     def _migrated(self, effect: MigrateLease, now_ms: int) -> None:
         self._end_segment(effect.lease, "preempted", now_ms, leaves=True)
+        self._places.began(effect.lease, now_ms)
         self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "migrate", effect.transfer_ms)
 
     def _suspended(self, effect: SuspendLease, now_ms: int) -> None:
@@ -219,6 +280,7 @@ class Recorder:
         segment = self._open.pop(lease.id, None)
         if segment is None:
             return
+        self._places.ended(lease, now_ms)
         site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
         if kind == "start" and lease.first_start_ms >= 0 and not leaves:  # seen in the instant in which it ends
             self.segments.add((lease.id, site, kind, start_ms, now_ms, vms, "phase"))
@@ -273,6 +335,7 @@ class Recorder:
     def _write_lease(self, lease: Lease, reason: Reason, end_ms: int | None) -> None:
         request, job = lease.request, self._jobs.pop(lease.id)
         self.by_state[str(lease.state)] += 1
+        self._places.closed(request)
         self.leases.add(
             (
                 request.id,
@@ -309,6 +372,7 @@ class Recorder:
             self._end_segment(lease, "horizon", now_ms)
             self._write_lease(lease, Reason.HORIZON_REACHED, None)
         self.coallocations.finish(now_ms)
+        self._places.finish()
         for table in (self.leases, self.segments, self.decisions):
             table.close()
 

@@ -21,7 +21,7 @@ from leasehold.gateway.knowledge import Knowledge
 from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.request import NEVER_MS
-from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
+from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, NodeTableRow, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.clusters import ClusterWorld, has_more_than_jobs, run_baseline, runs_alone
 from leasehold.simulation.events.opening import CountingSource, open_managed, open_sources
@@ -304,6 +304,13 @@ def _write_sites(scenario: Scenario, out: Path) -> None:
             )
         )
     table.close()
+    if any(settings.nodes for settings in site_settings(scenario)):
+        nodes = TableWriter(out, "nodes")
+        for settings in site_settings(scenario):
+            for node in settings.nodes:
+                gpu = (node.gpu_model or None, node.gpus, node.gpu_shares)
+                nodes.add(NodeTableRow(settings.name, node.name, node.cores, node.memory_mib, *gpu))
+        nodes.close()
 
 
 @contextmanager

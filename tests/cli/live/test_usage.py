@@ -17,7 +17,7 @@ OCTOBER, NOVEMBER = "2026-10-01T00:00:00.000Z", "2026-11-01T00:00:00.000Z"
 def use(**said: Any) -> dict[str, Any]:
     told = {
         "begin": OCTOBER, "end": NOVEMBER, "consumer": "atlas", "domain": "das3", "local": False,
-        "slot_s": 86400.5, "leases": 12, "peak_vms": 16,
+        "slot_s": 86400.5, "leases": 12, "peak_vms": 16, "gpu_s": None,
     }  # fmt: skip
     return told | said
 
@@ -34,7 +34,7 @@ SHARE = {
 LINE = {
     "domain": "das3", "shares": [SHARE, SHARE | {"agreement": "night", "share": 0.125, "burst_share": 1}],
     "slot_s": 250.25, "capacity_slot_s": 4000, "used_share": 0.0626, "peak_vms": 4, "leases": 2,
-    "penalties": [PENALTY],
+    "penalties": [PENALTY], "gpu_s": None,
 }  # fmt: skip
 STATEMENT = {
     "month": "2026-10", "consumer": "atlas", "begin": OCTOBER, "end": NOVEMBER,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from tests.by_slots import slots
+
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.settings import SiteSettings
@@ -159,10 +161,10 @@ def run_together(
     assert not gateway.coallocations.open, "a co-allocation was forgotten"
     assert not gateway.leases, "somebody was forgotten"
     for one in gateway.sites.values():
-        full = one.open_to_guests(world.now_ms).full
+        full = slots(one.open_to_guests(world.now_ms).full)
         full.trim(world.now_ms)
         assert full.free == [one.settings.slots], "a slot has leaked"
-        assert one.home.free_at(world.now_ms) == one.settings.slots
+        assert slots(one.home).free_at(world.now_ms) == one.settings.slots
     return history
 
 

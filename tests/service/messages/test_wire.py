@@ -66,6 +66,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "is_foreign": st.booleans(),
     "max_restarts": st.none() | st.integers(0, 100),
     "goes_back": st.booleans(),
+    "cores": AMOUNTS,
+    "gpu_model": TEXTS,
+    "gpu_milli": AMOUNTS,
 }
 OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""

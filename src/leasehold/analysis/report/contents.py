@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from leasehold.analysis.facts import GUESTS, PARTIES
-from leasehold.analysis.measures import COALLOCATION_CATALOGUE, coallocation_totals
+from leasehold.analysis.measures import COALLOCATION_CATALOGUE, coallocation_totals, gpu_totals
 from leasehold.analysis.metrics import (
     CATALOGUE,
     Number,
@@ -62,6 +62,7 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
         paragraphs += [
             Paragraph("What did the guests get?", _guests(origins["external"])),
             Paragraph("How much idle time was lent?", _lent(totals)),
+            *([Paragraph("How many GPU-hours were lent?", _gpus(gpus))] if (gpus := gpu_totals(run)) else []),
             Paragraph("Which guests were preempted, and why?", _gave_way(run, totals)),
         ]
     if coallocations := coallocation_totals(run):
@@ -138,6 +139,15 @@ def _lent(totals: Totals) -> str:
         f"Local jobs left {kept} of the VM-time idle: {number(idle)} VM-hours. Guests held "
         f"{number(totals['guest_vm_h'])} VM-hours of it ({percent(totals['idle_lent_pct'])}), which raised "
         f"occupancy to {percent(totals['occupancy_pct'])}."
+    )
+
+
+def _gpus(gpus: dict[str, dict[str, float]]) -> str:
+    """Say of each model what was used of it, and by whom."""
+    return " ".join(
+        f"{model}: {number(one['gpus'])} of them; local jobs held {number(one['local_gpu_h'])} of "
+        f"{number(one['capacity_gpu_h'])} GPU-hours, guests {number(one['guest_gpu_h'])} of the rest."
+        for model, one in gpus.items()
     )
 
 

@@ -11,6 +11,7 @@ from leasehold.analysis.run import Run
 from leasehold.analysis.validation.accounting import ACCOUNTING, LIFE, TYPES
 from leasehold.analysis.validation.coallocations import COALLOCATIONS
 from leasehold.analysis.validation.evidence import Evidence, ValidationRule, parts_of
+from leasehold.analysis.validation.placements import PLACEMENTS
 from leasehold.analysis.validation.preemption import CAPACITY, PREEMPTION, PROMISES
 
 RULES: tuple[ValidationRule, ...] = (
@@ -21,6 +22,7 @@ RULES: tuple[ValidationRule, ...] = (
     *PREEMPTION,
     *PROMISES,
     *COALLOCATIONS,
+    *PLACEMENTS,
 )
 
 

@@ -14,6 +14,7 @@ from leasehold.gateway.coallocation.placement.policy import PlacementOption, Pla
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import SiteRegistry
+from leasehold.leasing.kernel import Profile
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.lease import Lease
@@ -101,6 +102,7 @@ class SitePlan:
     def __init__(self, site: Site, now_ms: int, budget: WorkBudget) -> None:
         """Copy the plan of a site as it is now; that is counted."""
         guests = site.open_to_guests(now_ms)
+        assert isinstance(guests.full, Profile)  # components are of slots; see `Planner.rooms`
         budget.spend(1 + guests.full.steps // _COPIED_EACH_LOOK)
         self._budget = budget
         self.name = site.name
@@ -338,7 +340,11 @@ class Planner:
 
     def rooms(self, now_ms: int) -> dict[str, SitePlan]:
         """Look at the sites that take guests now."""
-        return {site.name: SitePlan(site, now_ms, self.budget) for site in self._registry.own_open()}
+        return {
+            site.name: SitePlan(site, now_ms, self.budget)
+            for site in self._registry.own_open()
+            if not site.settings.nodes
+        }
 
     # The stages
 
@@ -434,6 +440,8 @@ class Planner:
 
 def _lent_without_preemption(site: Site, work: int) -> int:
     """The most VMs that Non-preemptable components of at least so much work can ever have at a site."""
+    if site.settings.nodes:
+        return 0
     longest_ms = site.settings.non_preemptable_max_ms
     if longest_ms is not None and site.allocations.wall_ms(work) > longest_ms:
         return 0

@@ -79,7 +79,7 @@ class WaitForIdle(RoutingPolicy):
         for price, room in offers.cheapest(waiting, self.horizon(request)):
             if price > limit:
                 break
-            if room.starts_now(request.vms, waiting.left_ms, now_ms):
+            if room.starts_now(request, waiting.left_ms, now_ms):
                 return Dispatch(room.site.name)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 

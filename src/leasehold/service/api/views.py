@@ -17,6 +17,7 @@ from leasehold.model.agreement import MILLION, Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.request import LeaseType
+from leasehold.model.resources import gpus_text
 from leasehold.protocol.explanations import ExplainedPreemption, ExplainedStep, LeaseExplanation, SparedAs
 from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
 from leasehold.protocol.leases import Change, JournalEntry, Lease
@@ -73,9 +74,16 @@ def show_lease(row: LeaseRow) -> Lease:
         ended_at=planned(row.metadata.end_ms),
         checkpointed_at=planned(row.lease.checkpointed_ms),
         claims=dict(request.claims),
+        gpus=gpus_text(request.gpu_model, request.gpu_milli),
+        nodes=[_on_node(*one) for one in row.lease.placed],
         coallocation=row.metadata.coallocation_id,
         job=row.metadata.job_id,
     )
+
+
+def _on_node(name: str, machines: int, devices: tuple[int, ...]) -> str:
+    several = f"*{machines}" if machines > 1 else ""
+    return f"{name}{several}[{','.join(map(str, devices))}]" if devices else f"{name}{several}"
 
 
 def explain(reason: str, breach: Breach | None = None) -> str:

@@ -16,6 +16,7 @@ from leasehold.configuration.declaration import Flag, Table
 from leasehold.jobs.job import Fault
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import NodeResources, Placed
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS, one_line, whole_in
 
 _FAULTS = tuple(fault.value for fault in Fault)
@@ -99,11 +100,20 @@ class PlacementConstraints:
     ``nodes``  the names that the site itself has for the nodes to run on, one for each VM; empty: any
     ``image``  the name of the image to boot from; empty: the site's default
     ``cores``  of each machine; 0: as many as the site gives
+    ``gpu_model``, ``gpu_milli``  the GPUs of each machine, in thousandths; "" for any model
+    ``placed``  where the plan has put them, at a site that is planned by nodes: several VMs may share a node
     """
 
     nodes: tuple[str, ...] = ()
     image: str = ""
     cores: int = 0
+    gpu_model: str = ""
+    gpu_milli: int = 0
+    placed: Placed = ()
+
+    def node_of_each(self) -> tuple[str, ...]:
+        """Name the node of each VM; empty where any will do."""
+        return self.nodes or tuple(name for name, machines, _ in self.placed for _ in range(machines))
 
 
 NO_CONSTRAINTS = PlacementConstraints()
@@ -266,6 +276,7 @@ class DriverSetup:
     ``overhead``        how long saving, loading and moving memory is planned to take here
     ``folder``          for this driver's own files alone; made when it is not there
     ``options``         what the configuration says to this kind of driver, unchecked
+    ``nodes``           the nodes by which the site is planned; none: by ``slots``
     ``private``         the service's folders, which nothing that runs in machines may enter
     """
 
@@ -278,6 +289,7 @@ class DriverSetup:
     clock: Clock
     options: Mapping[str, object] = field(default_factory=dict)
     private: tuple[Path, ...] = ()
+    nodes: tuple[NodeResources, ...] = ()
 
 
 class Driver(Protocol):

@@ -38,6 +38,7 @@ from leasehold.sharing.book import check_delegation
 from leasehold.sharing.limits import reach_ms
 from leasehold.sharing.parties import Provider, Providers
 from leasehold.sharing.records import AgreementRecord, Revision, Signature, Span, agreed, in_force
+from leasehold.sharing.rules import gpus_had
 
 Json = dict[str, Any]
 AgreementCommand = (
@@ -91,7 +92,7 @@ class AgreementRepository:
         """Register the capacity that a remote site or a peer reports."""
         sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
-            sharing.join(Provider(name, {CPUS: status.slots}))
+            sharing.join(Provider(name, {CPUS: status.slots, **gpus_had(status.planned_by)}))
 
     def leave(self, name: str) -> None:
         """Remove a remote site or a peer from the providers."""

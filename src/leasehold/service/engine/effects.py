@@ -38,13 +38,13 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import PREEMPTED, Outcome, Reason
-from leasehold.service.drivers.protocol import NOTICE_FILE, SIGNAL, Order, Verb, order_id
+from leasehold.service.drivers.protocol import NOTICE_FILE, SIGNAL, Order, PlacementConstraints, Verb, order_id
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.coallocations import CoAllocationRepository
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
 from leasehold.service.engine.usage import usage_row
-from leasehold.service.store.rows import LEASES, USAGE, LeaseRow
+from leasehold.service.store.rows import LEASES, USAGE, LeaseMetadata, LeaseRow
 
 REPORTED = "reported"
 _MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE, Reason.MACHINES_LOST_RESTARTED})
@@ -255,11 +255,25 @@ class EffectRecorder:
             metadata.command,
             work_done=request.duration_ms * self._reference_mips - lease.work_left,
             other_site=other_site,
-            constraints=metadata.constraints,
+            constraints=_constraints(lease, metadata),
             account=request.path,
             notify=metadata.notify,
             notice_ms=notice_ms,
         )
+
+
+def _constraints(lease: Lease, metadata: LeaseMetadata) -> PlacementConstraints:
+    """Say on which nodes machines are made: as matching has chosen, or as the plan of the site has."""
+    if not lease.placed:
+        return metadata.constraints
+    request = lease.request
+    return replace(
+        metadata.constraints,
+        cores=request.cores,
+        gpu_model=request.gpu_model,
+        gpu_milli=request.gpu_milli,
+        placed=lease.placed,
+    )
 
 
 def _detail(decision: Decision) -> dict[str, object]:

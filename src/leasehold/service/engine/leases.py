@@ -7,6 +7,7 @@ from dataclasses import replace
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
+from leasehold.model.resources import check_model, gpus_of
 from leasehold.service.commands import Submit
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.context import EngineContext
@@ -118,8 +119,15 @@ class LeaseRepository:
         self._agreements.check_domain(request.domain)
         if not metadata.native_job:
             self._check_memory(request, now_ms)
+            self._check_gpus(request)
         ready_ms = max(now_ms, request.ready_ms)
         return check_request(replace(request, id=self.last_id + 1, submit_ms=now_ms, ready_ms=ready_ms))
+
+    def _check_gpus(self, request: Request) -> None:
+        """Refuse a model of GPUs that no site has, with the nearest name; where there are peers, one may have it."""
+        registry = self._core.gateway.registry
+        if request.gpu_model and not any(remote.is_peer for remote in registry.remotes.values()):
+            check_model(request.gpu_model, gpus_of(registry.nodes()))
 
     def _check_memory(self, request: Request, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""

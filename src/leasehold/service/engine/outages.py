@@ -148,6 +148,8 @@ class NodeOutages:
 
         What nodes have room for beyond the slots makes up for those first that are down for longest.
         """
+        if site.settings.nodes:
+            return self._nodes_out(site, now_ms)
         allocations, slots = site.allocations, site.settings.slots
         lost: dict[int, int] = {}
         for name, node in self._down[site.name].items():
@@ -167,6 +169,19 @@ class NodeOutages:
                 outages.append(Outage(min(vms, rest_vms), until_ms))
                 rest_vms -= min(vms, rest_vms)
         return tuple(outages)
+
+    def _nodes_out(self, site: Site, now_ms: int) -> tuple[Outage, ...]:
+        """At a site that is planned by nodes, each that is down is lost with all that it has."""
+        cores = {node.name: node.cores for node in site.settings.nodes}
+        found: list[Outage] = []
+        for name, node in self._down[site.name].items():
+            if node.until_ms <= now_ms:
+                node.until_ms = now_ms + max(LEAST_MS, now_ms - node.since_ms)
+                self._timers.add(node.until_ms, OutageOver())
+            short = name.removeprefix(f"{site.name}/")
+            if short in cores:
+                found.append(Outage(cores[short], node.until_ms, short))
+        return tuple(sorted(found, key=lambda one: (one.until_ms, one.node)))
 
     def _held_on(self, site: str, node: str, leaving: Iterable[int] = ()) -> int:
         """Count the VMs on a node of leases that hold machines, without those that leave."""

@@ -7,10 +7,12 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.model.agreement import CPUS, MEMORY
 from leasehold.model.effect import Used
 from leasehold.model.lease import Lease
+from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
 from leasehold.service.accounting import is_about
 from leasehold.service.store.filters import UsageFilter
 from leasehold.service.store.rows import UsageRow
+from leasehold.sharing.rules import gpu_amounts
 
 
 def usage_row(used: Used, domain: str) -> UsageRow:
@@ -25,11 +27,19 @@ def usage_row(used: Used, domain: str) -> UsageRow:
         path=request.path,
         site=used.site,
         domain=domain,
-        vms=used.lease.vms,
+        vms=request.slots,
         memory_mib=request.memory_mib,
-        claims=request.claims,
+        claims=_claims(request),
         is_local=request.is_local,
     )
+
+
+def _claims(request: Request) -> tuple[tuple[str, int], ...]:
+    """All that it takes besides slots: where these are not its VMs, its memory too, and its GPUs."""
+    if request.cores == 1 and not request.gpu_milli:
+        return request.claims
+    more = gpu_amounts(request) if request.gpu_milli else {}
+    return (*request.claims, *sorted({MEMORY: request.vms * request.memory_mib, **more}.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,30 @@ from pydantic.types import Strict
 
 from leasehold.gateway.sites import RemoteSite
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import MOST_DEVICES, MOST_SHARES, NodeResources
 from leasehold.routing.view import SiteLive
 
 MOST_VMS = 1_000_000
 """No count of VMs, and no speed, goes beyond this, as in requests."""
 
+MOST_NODES = 100_000
+
 Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOfSite:
+    """One node, as `leasehold.model.resources.NodeResources`."""
+
+    name: Name
+    cores: AtLeastOne
+    memory_mib: Annotated[int, Strict(), Field(ge=0, le=2**40)]
+    gpu_model: Annotated[str, StringConstraints(strict=True, max_length=64)]
+    gpus: Annotated[int, Strict(), Field(ge=0, le=MOST_DEVICES)]
+    gpu_shares: Annotated[int, Strict(), Field(ge=1, le=MOST_SHARES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,10 @@ class SiteStatus:
     is_gateway: Annotated[Flag, Field(description="A peer, which tells of its sites as of one.")] = False
     widest_vms: Annotated[Count, Field(description="The most that one lease can have at a peer.")] = 0
     widest_free_vms: Annotated[Count, Field(description="The most that one lease could have there at once.")] = 0
+    nodes: Annotated[
+        tuple[NodeOfSite, ...],
+        Field(description="The nodes by which it is planned; none: by slots.", max_length=MOST_NODES),
+    ] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON would."""
@@ -73,8 +92,14 @@ class SiteStatus:
         """Give it as the decision core knows it."""
         site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
         site.is_peer, site.hands_over = self.is_gateway, self.hands_over
+        site.nodes = self.planned_by
         site.live = self.live()
         return site
+
+    @property
+    def planned_by(self) -> tuple[NodeResources, ...]:
+        """Give its nodes as the decision core knows them; raises InvalidField."""
+        return tuple(NodeResources(**asdict(node)) for node in self.nodes)
 
     @property
     def free_vms(self) -> int:
@@ -103,6 +128,7 @@ class SiteStatus:
             and self.can_suspend == remote.can_suspend
             and self.can_migrate == remote.can_migrate
             and self.hands_over == remote.hands_over
+            and self.planned_by == remote.nodes
         )
 
 

@@ -20,6 +20,7 @@ from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, LeaseType, Request
+from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
 from leasehold.service.messages.endpoints import asking_peer
 from leasehold.service.messages.site_status import MOST_VMS, first_of
@@ -224,6 +225,9 @@ def check_offer(request: Request) -> None:
     for name, most in (("vms", MOST_VMS), ("duration_ms", MOST_DURATION_MS), ("memory_mib", MOST_MEMORY_MIB)):
         if not 1 <= getattr(request, name) <= most:
             raise InvalidField(name, getattr(request, name), f"a whole number from 1 to {most}")
+    if request.cores < 1:
+        raise InvalidField("cores", request.cores, "a whole number of at least 1")
+    check_gpus(request.gpu_model, request.gpu_milli)
     for name, units in request.claims:
         if units < 1:
             raise InvalidField(f"claims.{name}", units, "a whole number of at least 1")

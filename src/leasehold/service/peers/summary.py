@@ -6,14 +6,14 @@ has it, since the gateway knows which one. The terms with this peer bound the si
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from leasehold.gateway.settings import can_serve
 from leasehold.gateway.site import Site
 from leasehold.model.request import LeaseType
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.sites import occupancy
-from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.messages.site_status import NodeOfSite, SiteStatus
 from leasehold.service.store.rows import PeerRow
 
 DRIVER = "gateway"
@@ -25,6 +25,7 @@ def status_of(site: Site, identity: str, reference_mips: int, driver: str, *, le
     return SiteStatus(
         identity=identity,
         slots=settings.slots,
+        nodes=tuple(NodeOfSite(**asdict(node)) for node in settings.nodes),
         speed_mips=settings.speed_mips,
         reference_mips=reference_mips,
         driver=driver,

@@ -215,9 +215,9 @@ class UsageRow:
     path: str  # on whose account: VO, groups, consumer
     site: str
     domain: str  # the virtual domain of that site at that time, "" for none
-    vms: int
-    memory_mib: int  # of each
-    claims: Claims  # as of the lease
+    vms: int  # slots: cores at a site that is planned by nodes
+    memory_mib: int  # of each VM
+    claims: Claims  # as of the lease, its GPUs included, and its memory where slots are not VMs
     is_local: bool  # a request of the site's own users
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from leasehold.configuration.declaration import Choice, Plain, Seconds, Table, Text, Texts, Whole
 from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.tables import GpusOfNode, NodeGpus
 from leasehold.jobs.job import JobRequest
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.needs import Amounts, Job, Needs
@@ -14,6 +15,7 @@ from leasehold.matching.nodes import NodeCapabilities
 from leasehold.matching.software import Installed, installed, software, version
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES, LeaseType
+from leasehold.model.resources import NodeResources
 from leasehold.simulation.events.jobs import JobScenario, SimulatedJob
 
 
@@ -64,6 +66,13 @@ class NodeKind:
     software: Annotated[
         tuple[str, ...], InstalledSoftware("installed software", more=', such as `["gcc 12.2", "avx2"]`')
     ] = ()
+    gpus: Annotated[NodeGpus | None, GpusOfNode("GPUs of each node", unset="none")] = None
+
+    def resources(self, numbers: Iterator[int]) -> Iterator[NodeResources]:
+        """Give as many nodes as it says, as a plan by nodes counts them."""
+        gpus = self.gpus or NodeGpus("", 0)
+        for _ in range(self.count):
+            yield NodeResources(f"n{next(numbers)}", self.cores, self.memory_mib, gpus.model, gpus.count, gpus.shares)
 
     def each(self, cluster: str, numbers: Iterator[int]) -> Iterator[NodeCapabilities]:
         """Give as many nodes as it says."""
@@ -133,6 +142,12 @@ def read_nodes(keys: Keys) -> tuple[NodeKind, ...]:
 def read_jobs(keys: Keys) -> tuple[JobEntry, ...]:
     """Read ``[[job]]``."""
     return tuple(JOB.read(table) for table in keys.tables("job"))
+
+
+def resources_of(nodes: Iterable[NodeKind]) -> tuple[NodeResources, ...]:
+    """Give the nodes of one cluster as a plan by nodes counts them."""
+    numbers = count(1)
+    return tuple(node for kind in nodes for node in kind.resources(numbers))
 
 
 def nodes_to_dict(nodes: Iterable[NodeKind]) -> Plain:

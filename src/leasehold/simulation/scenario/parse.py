@@ -36,6 +36,7 @@ from leasehold.simulation.scenario.spec import (
     MODEL_STREAM,
     PEAK,
     SCENARIO,
+    SIZE_RULES,
     WINDOW,
     ClusterSpec,
     LogStream,
@@ -128,10 +129,25 @@ def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
         expected = "nothing beside starts: the cluster's scheduler says when its jobs start"
         raise InvalidField(keys.where("native_order"), own["native_order"], expected)
     nodes = read_nodes(keys)
+    own["slots"] = _size(keys, own, sum(kind.cores * kind.count for kind in nodes))
     for name, value in (("failures", failures), ("starts", starts), ("manager_delay_s", own["manager_delay_ms"])):
         if nodes and value:
             raise InvalidField(keys.where(name), name, "nothing beside [[cluster.nodes]]")
     return ClusterSpec(**own, terms=read_terms(keys, defaults), failures=failures, starts=starts, nodes=nodes)
+
+
+def _size(keys: Keys, own: dict[str, Any], cores: int) -> int | str:
+    """Say how large a cluster is: as it states, or as its nodes have cores where it is planned by these."""
+    stated: int | str = own["slots"]
+    if own["plan"] == "slots":
+        return stated or keys.whole_or_name("slots", SIZE_RULES)  # raises: it is missing
+    if not cores:
+        raise InvalidField(keys.where("plan"), "nodes", "[[cluster.nodes]] beside it")
+    if stated not in ("", cores):
+        raise InvalidField(keys.where("slots"), stated, f"nothing beside plan = nodes, which has {cores}")
+    if own["native_order"] or own["peer_ask"]:
+        raise InvalidField(keys.where("plan"), "nodes", "slots beside native_order or peer_ask")
+    return cores
 
 
 def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:

@@ -15,7 +15,9 @@ from leasehold.routing.moments import StreamMoments
 from leasehold.sharing.book import check_delegation
 from leasehold.sharing.enforcement import ALLOW, Sharing
 from leasehold.sharing.parties import Provider, Providers
+from leasehold.sharing.rules import gpus_had
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, agreements_after
+from leasehold.simulation.scenario.jobs import resources_of
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.streams import random_stream
@@ -31,6 +33,8 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
 def _settings(cluster: ClusterSpec) -> SiteSettings:
     settings = terms.site_settings(cluster.name, _number_of_slots(cluster), cluster.terms)
+    if cluster.plan == "nodes":
+        settings = replace(settings, nodes=resources_of(cluster.nodes))
     confirms = cluster.starts is not None or bool(cluster.native_order)
     return replace(settings, confirms_starts=True) if confirms else settings
 
@@ -131,9 +135,17 @@ def places(scenario: Scenario) -> list[Provider]:
     """Give every cluster with what it has of each resource, and its virtual domain."""
     domains = domain_by_site(scenario.domains)
     return [
-        Provider(cluster.name, {CPUS: _slots_or_some(cluster), **cluster.resources}, domains.get(cluster.name, ""))
+        Provider(
+            cluster.name,
+            {CPUS: _slots_or_some(cluster), **_gpus(cluster), **cluster.resources},
+            domains.get(cluster.name, ""),
+        )
         for cluster in scenario.clusters
     ]
+
+
+def _gpus(cluster: ClusterSpec) -> dict[str, int]:
+    return gpus_had(resources_of(cluster.nodes)) if cluster.plan == "nodes" else {}
 
 
 def _slots_or_some(cluster: ClusterSpec) -> int:

@@ -81,7 +81,7 @@ def _model_jobs(stream: ModelStream, scenario: Scenario) -> Iterator[WorkloadJob
     if stream.together is not None:
         jobs = split_some(jobs, stream.together, scenario.seed, stream.name)
     of = _in_common(stream)
-    if of.domain or of.claims:
+    if of.domain or of.claims or of.cores > 1 or of.gpu_milli:
         jobs = _with_bounds(jobs, of)
     return within(jobs, 0, scenario.horizon_ms)
 
@@ -89,12 +89,14 @@ def _model_jobs(stream: ModelStream, scenario: Scenario) -> Iterator[WorkloadJob
 def _with_bounds(jobs: Iterator[WorkloadJob], of: OfStream) -> Iterator[WorkloadJob]:
     for job in jobs:
         job.domain, job.claims = of.domain, of.claims
+        job.cores, job.gpu_model, job.gpu_milli = of.cores, of.gpu_model, of.gpu_milli
         yield job
 
 
 def _in_common(stream: StreamSpec) -> OfStream:
     """Say of each job what the whole stream says: where it is bound to, what it claims, how it may be split."""
-    return OfStream(stream.name, stream.domain, claims_of(stream.claims), stream.together)
+    claims = claims_of(stream.claims)
+    return OfStream(stream.name, stream.domain, claims, stream.together, stream.cores, *stream.gpus)
 
 
 def _model_blocks(stream: ModelStream, scenario: Scenario, names: Names) -> Iterator[JobBlock]:

@@ -12,6 +12,8 @@ from leasehold.configuration.agreements import agreement_to_dict
 from leasehold.configuration.declaration import Choice, Flag, Key, Number, Plain, Seconds, Table, Text, Whole, Within
 from leasehold.configuration.keys import MOST_ENTRIES, MOST_SEED, MOST_SLOTS, Keys
 from leasehold.configuration.tables import (
+    ASKED_CORES,
+    ASKED_GPUS,
     CLAIMS,
     DOMAIN,
     GATEWAY,
@@ -206,8 +208,9 @@ class ClusterSpec:
             "number of VMs",
             more="; `max-procs`: from the header of its log; `peak`: as many as its own jobs would use if"
             " each started when it was submitted",
+            unset='the cores of its nodes, with `plan = "nodes"`',
         ),
-    ]
+    ] = ""
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
     native_order: Annotated[
@@ -238,6 +241,13 @@ class ClusterSpec:
             optional=True,
         ),
     ] = ""
+    plan: Annotated[
+        str,
+        Choice(
+            "what the cluster is planned by: `slots` that are alike, or the cores, memory and GPUs of its `nodes`",
+            of=("slots", "nodes"),
+        ),
+    ] = "slots"
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
     nodes: tuple[NodeKind, ...] = ()
@@ -282,6 +292,8 @@ class ModelStream:
     consumer: Annotated[str, Text("consumer of its requests", unset="name of the stream", optional=True)] = ""
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
+    cores: Annotated[int, ASKED_CORES] = 1
+    gpus: Annotated[tuple[str, int], ASKED_GPUS] = ("", 0)
     together: StreamCoAllocations | None = None
     users: StreamUsers | None = None
 
@@ -357,6 +369,8 @@ class LogStream:
     window: LogWindow = field(default_factory=LogWindow)
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
+    cores: Annotated[int, ASKED_CORES] = 1
+    gpus: Annotated[tuple[str, int], ASKED_GPUS] = ("", 0)
     together: StreamCoAllocations | None = None
     users: StreamUsers | None = None
 

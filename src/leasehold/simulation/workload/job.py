@@ -26,6 +26,7 @@ class WorkloadJob:
     ``claims``        units of further resources that it holds while it runs
     ``wait``          as in `leasehold.model.request.Request`
     ``cancelled_after_ms``  after how long its user cancels it, as its log says; `NOT_CANCELLED` where it does not
+    ``cores``, ``gpu_model``, ``gpu_milli``  what each VM needs, as in a request
     ``together``      how it is split into components that run together, None for a request of its own
     """
 
@@ -47,6 +48,9 @@ class WorkloadJob:
     together: StreamCoAllocations | None = None
     cancelled_after_ms: int = NOT_CANCELLED
     wait: bool = False
+    cores: int = 1
+    gpu_model: str = ""
+    gpu_milli: int = 0
 
     def __post_init__(self) -> None:
         """Default the ready time to the submission."""
@@ -72,4 +76,7 @@ def job_of(request: Request) -> WorkloadJob:
         domain=request.domain,
         claims=request.claims,
         wait=request.wait,
+        cores=request.cores,
+        gpu_model=request.gpu_model,
+        gpu_milli=request.gpu_milli,
     )

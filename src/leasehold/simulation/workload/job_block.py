@@ -27,6 +27,9 @@ class OfStream:
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
     together: StreamCoAllocations | None = None
+    cores: int = 1
+    gpu_model: str = ""
+    gpu_milli: int = 0
 
 
 @dataclass(slots=True)
@@ -161,6 +164,11 @@ class JobBlock:
             pairs = zip(split, together * len(split) if len(of) == 1 else together, strict=True)
             yield [one if is_split else None for is_split, one in pairs]
         yield _spread(_unspread(self.cancelled_after_ms))
+        if any(one.cores > 1 or one.gpu_milli for one in of):
+            yield repeat(False)  # noqa: FBT003 - a column: none of them waits
+            yield _spread([one.cores for one in of])
+            yield _spread([one.gpu_model for one in of])
+            yield _spread([one.gpu_milli for one in of])
 
 
 COLUMNS = tuple(one.name for one in fields(JobBlock))[:15]

@@ -11,6 +11,7 @@ from leasehold.gateway.planning import Plan
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES, LeaseType, check_request
 from leasehold.model.request import Request as LeaseRequest
+from leasehold.model.resources import parse_gpus
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.explanations import LeaseExplanation
 from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
@@ -228,6 +229,7 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
     (``key``), and so cannot be too late.
     """
     home, group = _home(body, principal), _group(body, principal)
+    gpu_model, gpu_milli = parse_gpus(body.gpus) if body.gpus else ("", 0)
     request = LeaseRequest(
         id=0,
         lease_type=_lease_type(body),
@@ -239,6 +241,9 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
         site=home,
         consumer=principal.consumer,
         memory_mib=body.memory_mib,
+        cores=body.cores,
+        gpu_model=gpu_model,
+        gpu_milli=gpu_milli,
         group=group,
         domain=_domain(body),
         claims=tuple(sorted(body.claims.items())),

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField
+from leasehold.model.request import GPU_MILLI
 from leasehold.protocol.fields import moment_at, show_duration, show_moment, unix_ms
 from leasehold.protocol.usage import Share, Statement, StatementLine, StatementQuery, Usage, UsageFilter, Use
 from leasehold.service.accounting import Line, Window, account, month_of, read_month, statement, together, windows
@@ -89,6 +90,7 @@ def _use(use: UseOfWindow) -> Use:
         end=moment_at(use.window[1]),
         local=use.is_local,
         slot_s=show_duration(use.vm_ms),
+        gpu_s=_gpu_s(use.gpu_milli_ms),
     )
 
 
@@ -109,6 +111,7 @@ def _line(line: Line, now_ms: int) -> StatementLine:
         line,
         shares=tuple(_share(share) for share in line.shares),
         slot_s=show_duration(line.used_vm_ms),
+        gpu_s=_gpu_s(line.gpu_milli_ms),
         capacity_slot_s=show_duration(line.capacity_vm_ms),
         used_share=part,
         penalties=tuple(show_penalty(row, now_ms) for row in line.penalties),
@@ -122,3 +125,8 @@ def _share(share: AgreedShare) -> Share:
         burst_share=share.burst_ppm / MILLION,
         slot_s=show_duration(share.vm_ms),
     )
+
+
+def _gpu_s(gpu_milli_ms: int) -> float | None:
+    """Give GPU-seconds; nothing where no GPU was used."""
+    return show_duration(-(-gpu_milli_ms // GPU_MILLI)) if gpu_milli_ms else None

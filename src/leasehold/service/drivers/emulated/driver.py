@@ -9,7 +9,7 @@ from typing import TypeVar
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.options import Hardware, read_options
+from leasehold.service.drivers.emulated.options import Hardware, planned_nodes, read_options
 from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem, Verb
@@ -42,7 +42,7 @@ class EmulatedDriver:
             setup.overhead,
             options.boot_ms,
             options.capabilities,
-            options.nodes,
+            options.nodes or planned_nodes(setup.nodes),
         )
         self._clock = setup.clock
         self._neighbours = setup.folder.parent

@@ -312,7 +312,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         elif todo in {Todo.SEND, Todo.STOP}:
             self._remove(order, now_ms)
         elif current is not None:
-            self._change(current, todo, order.incarnation, now_ms)
+            self._change(current, todo, order, now_ms)
         return None
 
     def _unreachable(self, current: EmulatedInstance | None, now_ms: int) -> Problem | None:
@@ -332,7 +332,10 @@ class EmulatedMachines(Instances[EmulatedInstance]):
                 PlacementConstraints(current.nodes, cores=current.cores) if current.is_placed else NO_CONSTRAINTS
             )
             vms, memory_mib = current.vms, current.memory_mib
-        problem = self._nodes.problem_with(constraints, vms, memory_mib, now_ms)
+        if order.constraints.placed:
+            problem = self._nodes.problem_with_placed(order.constraints, memory_mib, now_ms)
+        else:
+            problem = self._nodes.problem_with(constraints, vms, memory_mib, now_ms)
         return problem or order_rules.no_room_for(vms, self.used_vms, self.hardware.slots)
 
     def _take_in(self, order: Order, now_ms: int) -> None:
@@ -343,9 +346,10 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             phase,
             now_ms,
             work_done=order.work_done,
-            nodes=order.constraints.nodes or self._nodes.any_nodes(order.vms, now_ms),
+            nodes=order.constraints.node_of_each() or self._nodes.any_nodes(order.vms, now_ms),
             cores=order.constraints.cores or 1,
             is_placed=bool(order.constraints.nodes),
+            gpus=self._nodes.gpus_of(order.constraints),
         )
         self.add(instance)
         origin = f" from {order.other_site}" if order.other_site else ""
@@ -364,14 +368,15 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             self._outputs[instance.lease_id] = instance.output, instance.error
         self.drop(instance)
 
-    def _change(self, current: EmulatedInstance, todo: Todo, incarnation: int, now_ms: int) -> None:
+    def _change(self, current: EmulatedInstance, todo: Todo, order: Order, now_ms: int) -> None:
+        incarnation = order.incarnation
         if todo is Todo.SAVE:
             self._save(current, now_ms)
         elif todo is Todo.END_AGAIN:
             self.end_again(current, incarnation, now_ms)
             self._write(Action.END, current, now_ms, current.detail)
         elif todo is Todo.RESUME:
-            self._resume(current, incarnation, now_ms)
+            self._resume(current, order, now_ms)
 
     def _save(self, current: EmulatedInstance, now_ms: int) -> None:
         current.work_done = self._work_done(current, now_ms)
@@ -383,11 +388,14 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         then = MEMORY_LOST if is_lost else Transition(Phase.SAVED)
         self._schedule_change(current, now_ms + self.injector.takes_ms(saved_ms), then)
 
-    def _resume(self, current: EmulatedInstance, incarnation: int, now_ms: int) -> None:
+    def _resume(self, current: EmulatedInstance, order: Order, now_ms: int) -> None:
         """Go on with the work that the saved memory holds, whatever the order believes of it."""
-        if not current.is_placed:
+        if order.constraints.placed:
+            current.nodes = order.constraints.node_of_each()
+            current.gpus = self._nodes.gpus_of(order.constraints)
+        elif not current.is_placed:
             current.nodes = self._nodes.any_nodes(current.vms, now_ms)
-        current.incarnation = incarnation
+        current.incarnation = order.incarnation
         self._write(Action.LOAD, current, now_ms, current.size)
         takes_ms = self.hardware.overhead.resume_ms(current.memory_mib, current.vms)
         self._bring_up(current, Phase.RESUMING, takes_ms, now_ms)
@@ -464,6 +472,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         """Count what is taken of each node."""
         sign = 1 if vms > 0 else -1
         self._nodes.take(instance.nodes, sign * instance.cores, sign * instance.memory_mib)
+        self._nodes.take_gpus(instance.gpus, sign)
 
     # the schedule: times of changes, of which only those count that their instance still has coming
 

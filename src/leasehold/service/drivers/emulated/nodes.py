@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 
+from leasehold.model.request import GPU_MILLI
 from leasehold.service.drivers.emulated.fault_injection import NodeFaults, describe
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import NodeFacts, not_one_per_node
@@ -26,6 +27,7 @@ class NodeInventory:
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._perhaps_free = list(range(len(self._names)))
         self._listed = set(self._perhaps_free)
+        self._gpus_taken: dict[tuple[str, int], int] = {}
 
     def take(self, nodes: Iterable[str], cores: int, memory_mib: int) -> None:
         """Take so much of each node, once for each time that it is named; negative numbers give it back."""
@@ -36,7 +38,37 @@ class NodeInventory:
                 if cores < 0:
                     self._may_be_free(self._numbers[name])
 
+    def take_gpus(self, gpus: Iterable[tuple[str, int, int]], sign: int) -> None:
+        """Take so many thousandths of each device, or give them back."""
+        for name, device, milli in gpus:
+            self._gpus_taken[name, device] = self._gpus_taken.get((name, device), 0) + sign * milli
+
+    def gpus_of(self, constraints: PlacementConstraints) -> tuple[tuple[str, int, int], ...]:
+        """Say what machines hold of devices that are placed so."""
+        milli = min(constraints.gpu_milli, GPU_MILLI)
+        return tuple((name, device, milli) for name, _, devices in constraints.placed for device in devices)
+
     # placement
+
+    def problem_with_placed(self, constraints: PlacementConstraints, memory_mib: int, now_ms: int) -> Problem | None:
+        """Say why machines cannot be where a plan has put them: what they need is not there, or in use."""
+        for name, machines, devices in constraints.placed:
+            node = self.nodes.get(name)
+            if node is None:
+                return Problem(f"there is no node {name} here", again=False)
+            if devices and (constraints.gpu_model not in ("", node.gpu_model) or max(devices) >= node.gpus):
+                return Problem(f"node {name} has no such GPU: {constraints.gpu_model or 'any'}", again=False)
+            cores, mib = machines * max(1, constraints.cores), machines * memory_mib
+            too_small = self._too_small(name, cores, mib)
+            if too_small is not None:
+                return too_small
+        wanted: Counter[tuple[str, int]] = Counter()
+        for name, device, milli in self.gpus_of(constraints):
+            wanted[name, device] += milli
+        for (name, device), milli in wanted.items():
+            if self._gpus_taken.get((name, device), 0) + milli > GPU_MILLI:
+                return Problem(f"GPU {device} of node {name} is in use now", full=True, nodes=(name,))
+        return self._faults.problem_of([name for name, _, _ in constraints.placed], now_ms)
 
     def problem_with(self, constraints: PlacementConstraints, vms: int, memory_mib: int, now_ms: int) -> Problem | None:
         """Say why VMs cannot be on the nodes that they name, or on any: never, or not now."""

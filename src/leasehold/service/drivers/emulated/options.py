@@ -10,6 +10,7 @@ from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
@@ -26,6 +27,27 @@ class EmulatedNode:
     disk_mib: int = 100_000
     cpu_mhz: int = 2_400
     software: frozenset[tuple[str, str]] = frozenset()
+    gpu_model: str = ""
+    gpus: int = 0
+    gpu_shares: int = 1
+
+
+def planned_nodes(nodes: Iterable[NodeResources]) -> tuple[EmulatedNode, ...]:
+    """Give the nodes by which a site is planned; of those without a limit on memory there is plenty."""
+    return tuple(
+        EmulatedNode(
+            one.name,
+            one.cores,
+            one.memory_mib or _PLENTY_MIB,
+            gpu_model=one.gpu_model,
+            gpus=one.gpus,
+            gpu_shares=one.gpu_shares,
+        )
+        for one in nodes
+    )
+
+
+_PLENTY_MIB = 1 << 30
 
 
 def default_nodes(slots: int) -> tuple[EmulatedNode, ...]:

@@ -57,6 +57,7 @@ class EmulatedInstance(Instance):
     ``coming``     what will become of them, soonest first
     ``cores``      how many each VM has on its node
     ``is_placed``  whether its order named the nodes
+    ``gpus``       what they hold of GPU devices: node, number of the device, and thousandths of it
     """
 
     work_done: int
@@ -65,6 +66,7 @@ class EmulatedInstance(Instance):
     coming: tuple[Change, ...] = ()
     cores: int = 1
     is_placed: bool = False
+    gpus: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def size(self) -> str:
