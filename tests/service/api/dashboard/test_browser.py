@@ -22,6 +22,10 @@ from leasehold.client import Client, LeaseSpec, Role, TokenSpec
 pytestmark = [pytest.mark.machines, pytest.mark.xdist_group("browser")]
 
 CONFIGURATION = """
+[defaults.overhead]
+suspend_ms_per_gib = 3000
+resume_ms_per_gib = 2000
+
 [[cluster]]
 name = "mine"
 slots = 8
