@@ -22,6 +22,7 @@ from leasehold.model.tables import COLUMNS
 from leasehold.service.auth.issuers import ISSUER
 from leasehold.service.config import (
     CLUSTER,
+    ESTIMATES,
     JOBS,
     LIMITS,
     LOG,
@@ -54,6 +55,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "domain": DOMAIN.reference(),
         "jobs": JOBS.reference(),
         "log": LOG.reference(),
+        "estimates": ESTIMATES.reference(),
         "cluster": CLUSTER.reference(),
         "defaults": TERMS.reference(default_terms()),
         "overhead": OVERHEAD.reference(),

@@ -11,6 +11,7 @@ from leasehold.client.transport import Asking, Iterating, Noun
 from leasehold.client.watching import PATH, Looks, Watch
 from leasehold.protocol.agreements import SignatureSpec
 from leasehold.protocol.coallocations import CoAllocationSpec, ComponentSpec
+from leasehold.protocol.forecasts import WhatIfSpec
 from leasehold.protocol.jobs import JobSpec
 from leasehold.protocol.leases import LeaseSpec
 from leasehold.protocol.peers import PeerSpec
@@ -50,6 +51,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Agreements.penalties": (),
     "Accounts.used": (),
     "Accounts.statement": (StatementQuery(month="2026-10", consumer="atlas"),),
+    "Forecasts.list": (),
+    "Forecasts.calibration": (),
+    "Forecasts.what_if": (WhatIfSpec(changes=[{"drain": "das3"}]),),
+    "Forecasts.snapshot": (),
     "Probes.alive": (),
     "Probes.why_not_ready": (),
 }

@@ -128,7 +128,7 @@ class Process:
     async def _live(self) -> None:
         world, config = self._world, self._config
         store = open_store(f"sqlite:///{self.folder / 'leasehold.db'}")
-        surroundings = Surroundings(self._random, self._new_id, lambda: Wire(world.network, self.name))
+        surroundings = Surroundings(self._random, self._new_id, lambda: Wire(world.network, self.name), forecasts=False)
         async with Federation.open(
             config, store, self.folder, self.now_ms, Metrics(), surroundings=surroundings
         ) as federation:

@@ -18,7 +18,8 @@ from leasehold.model.request import MOST_RESTARTS
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from leasehold.client import LeaseSpec
+    from leasehold.client import Client, LeaseSpec
+    from leasehold.protocol.forecasts import LeaseEstimate
 
 app = typer.Typer(help="Request machines from a gateway, and manage leases.", no_args_is_help=True)
 
@@ -322,12 +323,27 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
         lease = client.leases.get(lease_id)
         is_cancelled = not json and is_asked_back(lease, client.leases.journal(lease_id))
         sites = {site.name: site for site in (client.sites.list() if is_cancelled else ())}
+        expected = None if lease.is_over else _estimate_of(client, lease_id)
     if json:
-        answer_json({"lease": lease})
+        answer_json({"lease": lease, "estimate": expected})
         return
     answer("\n".join(account(lease, times.now())))
+    if expected is not None:
+        from leasehold.cli.estimate import sentences
+
+        answer("\n".join(f"  {line}" for line in sentences(expected, times.now())))
     if is_cancelled:
         answer(asked_back(lease, sites.get(lease.site), times.now()))
+
+
+def _estimate_of(client: "Client", lease_id: int) -> "LeaseEstimate | None":
+    """Ask what is expected of a lease; None where nothing is known yet."""
+    from leasehold.client import NotFound
+
+    try:
+        return client.forecasts.get(lease_id)
+    except NotFound:
+        return None
 
 
 @app.command()

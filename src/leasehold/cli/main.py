@@ -13,6 +13,7 @@ from leasehold import __version__
 from leasehold.cli import (
     agreement,
     coallocation,
+    estimate,
     image,
     job,
     lease,
@@ -22,9 +23,11 @@ from leasehold.cli import (
     scenario,
     sim,
     site,
+    snapshot,
     store,
     token,
     usage,
+    whatif,
 )
 from leasehold.cli.demo import demo
 from leasehold.cli.doctor import doctor
@@ -58,6 +61,9 @@ app.add_typer(image.app, name="image")
 app.add_typer(sim.app, name="sim")
 app.add_typer(agreement.app, name="agreement")
 app.add_typer(usage.app, name="usage")
+app.add_typer(estimate.app, name="estimate")
+app.add_typer(whatif.app, name="whatif")
+app.add_typer(snapshot.app, name="snapshot")
 app.add_typer(policy.app, name="policy")
 app.add_typer(scenario.app, name="scenario")
 app.command()(reproduce)

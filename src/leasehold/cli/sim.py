@@ -203,6 +203,70 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 
 @app.command()
+def calibrate(  # noqa: PLR0913, PLR0917 - one argument for each option
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO_OR_LOG",
+            help="A scenario, a workload log or an earlier run folder, as of `sim run`.",
+            autocompletion=options.complete_scenario,
+            show_default=False,
+        ),
+    ],
+    procs: Annotated[
+        str,
+        typer.Option(metavar="N", help="Processors of the cluster of a log.", rich_help_panel=LOG, show_default=False),
+    ] = "",
+    guests: Annotated[
+        str | None,
+        typer.Option(metavar="LOG|das2", help="Source of guests.", rich_help_panel=LOG, show_default=False),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Backfilling for local jobs.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_discipline,
+            show_default=False,
+        ),
+    ] = None,
+    horizon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Time after which no jobs arrive.", rich_help_panel=RULES, show_default=False
+        ),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=1, help="About how many requests of each kind are predicted.")
+    ] = 300,
+    replications: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1_000, help="Simulated futures for each prediction.")
+    ] = 20,
+    seed: Seed = None,
+    json: Json = False,
+) -> None:
+    """Predict in a simulation when requests start, from what was known then, and score that."""
+    options.keep_tables_lean()
+    from leasehold.cli.estimate import show_scores
+    from leasehold.protocol.forecasts import show_score
+    from leasehold.simulation.calibrate import Sampling, calibrate
+    from leasehold.simulation.scenario.from_log import LogOptions
+    from leasehold.study import scenario_of
+
+    overrides = _Overrides(policy, seed=seed, horizon_s=horizon)
+    scenario = scenario_of(source, LogOptions(procs, guests=guests), overrides.keys())
+    found = calibrate(scenario, Sampling(sample, replications, seed or 0))
+    scores = list(map(show_score, found.scores))
+    if json:
+        raw = list(map(show_score, found.raw_scores))
+        answer_json({"scores": scores, "uncorrected": raw, "at_once": found.trivial, "unknown": found.unknown})
+        return
+    show_scores(scores)
+    answer(f"\n{found.trivial} more started at once; of {found.unknown} nothing could be said.")
+
+
+@app.command()
 def compare(
     first: RunFolder,
     second: RunFolder,

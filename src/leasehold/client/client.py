@@ -27,6 +27,14 @@ from leasehold.protocol.agreements import (
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
 from leasehold.protocol.explanations import JobExplanation, LeaseExplanation
+from leasehold.protocol.forecasts import (
+    Calibration,
+    EstimateList,
+    LeaseEstimate,
+    SnapshotQuery,
+    WhatIf,
+    WhatIfSpec,
+)
 from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
@@ -366,6 +374,40 @@ class Accounts(Noun[W]):
         return Call("GET", "/v1/usage/statement", reads(Statement), query=query_of(which))
 
 
+class Forecasts(Noun[W]):
+    """Ask when leases start, continue and end, how earlier answers did, and what would happen if."""
+
+    @Asking
+    def list(self) -> Call[tuple[LeaseEstimate, ...]]:
+        """Give what is expected of the open leases that are visible."""
+        return Call("GET", "/v1/estimates", lambda response: response.read(EstimateList).leases)
+
+    @Asking
+    def get(self, lease_id: int) -> Call[LeaseEstimate]:
+        """Give what is expected of one lease; raises NotFound, also where nothing is said of it yet."""
+        return Call("GET", f"/v1/estimates/{lease_id}", reads(LeaseEstimate))
+
+    @Asking
+    def calibration(self) -> Call[Calibration]:
+        """Tell how earlier predictions did."""
+        return Call("GET", "/v1/calibration", reads(Calibration))
+
+    @Asking
+    def what_if(self, spec: WhatIfSpec) -> Call[WhatIf]:
+        """Compare the future as things stand with that after changes."""
+        return Call("POST", "/v1/whatif", reads(WhatIf), body=spec.to_json())
+
+    @Asking
+    def snapshot(self, which: SnapshotQuery | None = None) -> Call[bytes]:
+        """Take a snapshot, and record what follows it for as long as asked for; gives the content of a file."""
+        return Call("GET", "/v1/snapshot", _content, query=query_of(which or SnapshotQuery()))
+
+
+def _content(response: Response) -> bytes:
+    response.text()
+    return response.content
+
+
 class Probes(Noun[W]):
     """Whether the gateway works."""
 
@@ -424,6 +466,7 @@ class _Nouns(Generic[W]):
         self.tokens = Tokens(transport)
         self.agreements = Agreements(transport)
         self.usage = Accounts(transport)
+        self.forecasts = Forecasts(transport)
 
 
 class Client(_Nouns[Transport]):

@@ -124,12 +124,21 @@ def _first(error: ValidationError) -> str:
     return f"{field}: {message[0].lower()}{message[1:]}"
 
 
-def write(path: Path, recording: Recording) -> None:
-    """Write a file, whole or not at all; raises InputError where that cannot be done."""
+def content(recording: Recording) -> bytes:
+    """Give what is in a file, uncompressed."""
     body = snapshot_bytes(recording.snapshot)
     header = {"format": FORMAT, "version": VERSION, "leasehold": __version__, "sha256": sha256(body).hexdigest()}
     lines = [json.dumps(header).encode(), body, *map(_instant_bytes, recording.instants)]
-    data = b"\n".join(lines) + b"\n"
+    return b"\n".join(lines) + b"\n"
+
+
+def write(path: Path, recording: Recording) -> None:
+    """Write a file, whole or not at all; raises InputError where that cannot be done."""
+    write_content(path, content(recording))
+
+
+def write_content(path: Path, data: bytes) -> None:
+    """Write what `content` gave, elsewhere; raises InputError where that cannot be done."""
     draft = path.with_name(f"{path.name}.new")
     try:
         draft.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -26,6 +26,9 @@ _MOST_WEEKS = 8
 _BLOCK_MS = 4 * 3_600_000
 _JITTER_MS = 3_600_000
 _LEAST_SEEN = 3
+_LEAST_SPAN_MS = 600_000
+"""A past shorter than that is taken for quiet before it began: a burst in its first seconds says little of a rate."""
+
 _BLOCKS_IN_SHORT_PAST = 6
 _MOST_EMPTY = 10_000
 """After so many blocks without a request no more are looked for."""
@@ -125,13 +128,13 @@ class Arrivals:
         self._past = sorted((past for past in history if past.submit_ms <= now_ms), key=attrgetter("submit_ms"))
         self._times = [past.submit_ms for past in self._past]
         self._now_ms = now_ms
-        first_ms = self._times[0] if self._times else now_ms
-        self._since_ms = first_ms if since_ms is None else max(since_ms, first_ms)
+        first_ms = min(self._times[0] if self._times else now_ms, now_ms - _LEAST_SPAN_MS)
+        self._since_ms = first_ms if since_ms is None else since_ms
 
     @property
     def is_empty(self) -> bool:
         """Whether too little was seen to say what comes."""
-        return len(self._past) < _LEAST_SEEN or self._now_ms - self._since_ms < _BLOCKS_IN_SHORT_PAST
+        return len(self._past) < _LEAST_SEEN
 
     def draw(self, rng: Random) -> Iterator[Coming]:
         """Draw one future of requests, in order; it ends only where next to nothing was ever asked for."""

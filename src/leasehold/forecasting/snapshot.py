@@ -161,6 +161,11 @@ def copied(leases: Iterable[Lease]) -> tuple[Lease, ...]:
     return tuple(replace(lease) for lease in leases)
 
 
+def copied_coallocations(coallocations: Iterable[CoAllocation]) -> tuple[CoAllocation, ...]:
+    """Copy co-allocations with their parts, which change."""
+    return tuple(replace(one, parts=[replace(part) for part in one.parts]) for one in coallocations)
+
+
 def here(gateway: Gateway) -> list[Lease]:
     """Give the open leases that the gateway itself decides about."""
     remotes = gateway.registry.remotes
@@ -181,6 +186,7 @@ def empty_gateway(snapshot: Snapshot, rng: Random) -> Gateway:
         try_elsewhere=spec.try_elsewhere,
         use_free_room=spec.use_free_room,
         tick_ms=spec.tick_ms,
+        max_restarts=spec.max_restarts,
         learns=snapshot.learns,
     )
     return Gateway([site.settings() for site in snapshot.sites], routing, snapshot.reference_mips, _sharing(snapshot))
@@ -203,7 +209,7 @@ def rebuild(snapshot: Snapshot, rng: Random | None = None) -> Gateway:
     Raises InvalidField or InputError for terms that make no sense.
     """
     gateway = empty_gateway(snapshot, rng or Random(snapshot.seed))
-    gateway.coallocations.restore(_copied_coallocations(snapshot.coallocations))
+    gateway.coallocations.restore(copied_coallocations(snapshot.coallocations))
     remember(gateway, snapshot.memory)
     gateway.registry.not_lending = {site.name for site in snapshot.sites if not site.lends}
     for site in snapshot.sites:
@@ -224,10 +230,6 @@ def remember(gateway: Gateway, memory: GatewayMemory) -> None:
     if memory.knowledge:
         gateway.knowledge.restore(memory.knowledge)
     gateway.restore_overheads(memory.overheads)
-
-
-def _copied_coallocations(coallocations: Iterable[CoAllocation]) -> list[CoAllocation]:
-    return [replace(one, parts=[replace(part) for part in one.parts]) for one in coallocations]
 
 
 def outages(sites: Iterable[SnapshotSite]) -> list[OutagesChanged]:

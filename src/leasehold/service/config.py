@@ -316,6 +316,28 @@ LOG = Table(LogSpec, "Log of the service.")
 
 
 @dataclass(frozen=True, slots=True)
+class EstimatesSpec:
+    """How it is estimated when leases start, continue and end."""
+
+    every_ms: Annotated[int, Seconds("interval at which estimates are made anew; 0: never")] = 15_000
+    replications: Annotated[
+        int, Whole("simulated futures for each estimate", more="; fewer where they take too long", least=2, most=1_000)
+    ] = 30
+    share: Annotated[
+        float,
+        Number(
+            "maximum share of one processor that estimates take",
+            more=": they are made less often where they take longer",
+            least=0.001,
+            most=1,
+        ),
+    ] = 0.1
+
+
+ESTIMATES = Table(EstimatesSpec, "Estimates of when leases start, continue and end.")
+
+
+@dataclass(frozen=True, slots=True)
 class WaySpec:
     """The way from one place to another, as a file has it."""
 
@@ -619,6 +641,7 @@ class ServiceConfig:
     issuers: tuple[TrustedIssuer, ...] = ()
     log: LogSpec = field(default_factory=LogSpec)
     jobs: JobsSpec = field(default_factory=JobsSpec)
+    estimates: EstimatesSpec = field(default_factory=EstimatesSpec)
 
     def to_dict(self) -> Plain:
         """Give the configuration as its file would say it, complete and with the default values filled in."""
@@ -636,6 +659,7 @@ TABLES: dict[str, Table[Any]] = {
     "sharing": SHARING,
     "jobs": JOBS,
     "log": LOG,
+    "estimates": ESTIMATES,
     "defaults": TERMS,
 }
 """The tables of which a file has one each."""

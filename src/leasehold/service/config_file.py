@@ -21,6 +21,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import TrustedIssuer, by_url, read_issuer
 from leasehold.service.config import (
     CLUSTER,
+    ESTIMATES,
     JOBS,
     LIMITS,
     LISTS,
@@ -92,6 +93,7 @@ def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Servic
         sharing=_read_sharing(keys.table("sharing")),
         issuers=_read_issuers(keys),
         log=LOG.read(keys.table("log")),
+        estimates=ESTIMATES.read(keys.table("estimates")),
         jobs=JOBS.read(keys.table("jobs")),
     )
     keys.done()

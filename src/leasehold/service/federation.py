@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Self, TypeVar, cast
 
 import structlog
 
+from leasehold.forecasting.file import Recording
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.planning import CoAllocationPlan, Plan
 from leasehold.model.errors import InvariantBroken, LeaseholdError
@@ -44,11 +46,20 @@ from leasehold.service.explaining import (
     preemptions_in,
 )
 from leasehold.service.feed import Feed
+from leasehold.service.forecasts import Forecasts
 from leasehold.service.jobs import Jobs, NodeGroup, verdicts
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.notices import NoticeSender
-from leasehold.service.opening import Reloaded, check_sites, make_gateway, native_queues, open_drivers, reloaded
+from leasehold.service.opening import (
+    Reloaded,
+    check_sites,
+    make_gateway,
+    native_queues,
+    open_drivers,
+    reloaded,
+    snapshot_terms,
+)
 from leasehold.service.peers.peers import Peers
 from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.sites import UNREACHABLE, Sites
@@ -174,6 +185,10 @@ class Federation:
         self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
         self.peers = Peers(thread, self.messages, identity, folder, surroundings)
         self.agreements = Agreements(thread, clock)
+        self.forecasts = Forecasts(
+            thread, store, clock, lambda: snapshot_terms(self.config, self._can), config.estimates
+        )
+        self._makes_forecasts = surroundings.forecasts
         self.jobs = Jobs(thread, store, clock, self._output)
 
     @classmethod
@@ -225,6 +240,8 @@ class Federation:
             helping.append(asyncio.create_task(self._prune_now_and_then()))
             helping.append(asyncio.create_task(self._watch_steps()))
             helping.append(asyncio.create_task(self._watch_clock()))
+            if self._makes_forecasts:
+                helping.append(asyncio.create_task(self.forecasts.run()))
             await self.peers.open()
             yield
         finally:
@@ -350,6 +367,12 @@ class Federation:
             self.sites.configure(config)
             await self._check()  # after the step that decides what follows; by now all of it is applied
         return outcome
+
+    async def record(self, for_s: float) -> Recording:
+        """Take a snapshot and record what is decided for so many seconds; raises as `Forecasts.record` does."""
+        return await self.forecasts.record(
+            for_s, lambda terms: make_gateway(self.config, self._can, Random(terms.seed))
+        )
 
     # Leases
 

@@ -11,6 +11,7 @@ import structlog
 from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.tables import domain_by_site, strangers
 from leasehold.configuration.terms import TERMS, site_settings
+from leasehold.forecasting.snapshot import GatewayMemory, Snapshot, SnapshotSite
 from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
@@ -74,6 +75,31 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
     )
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
     return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
+
+
+def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Snapshot:
+    """Give the terms of a configuration as a snapshot of a gateway with nothing in it."""
+    return Snapshot(
+        0,
+        config.service.reference_mips,
+        config.gateway,
+        tuple(
+            SnapshotSite(
+                site.name,
+                site.slots,
+                site.terms,
+                dict(site.resources),
+                capabilities[site.name].suspend,
+                capabilities[site.name].migrate,
+            )
+            for site in config.clusters
+        ),
+        (),
+        GatewayMemory({}, {}, {}),
+        sharing=config.sharing,
+        domains=config.domains,
+        agreements=(),
+    )
 
 
 def make_sharing(config: ServiceConfig) -> Sharing:

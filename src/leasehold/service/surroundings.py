@@ -22,12 +22,14 @@ class Surroundings:
 
     ``random``     makes the random numbers of a routing policy
     ``new_id``     makes a unique name
+    ``forecasts``  whether estimates are made, by a process of its own and in its own time
     ``transport``  makes what carries calls to other gateways; None: sockets
     """
 
     random: Callable[[], Random] = Random
     new_id: Callable[[], str] = new_id
     transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None
+    forecasts: bool = True
 
 
 REAL = Surroundings()

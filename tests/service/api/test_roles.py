@@ -126,6 +126,11 @@ GET    /v1/penalties                                         401     200      20
 POST   /v1/penalties/7/lift                                  401     403      403       404    404   403
 GET    /v1/usage                                             401     200      200       200    200   403
 GET    /v1/usage/statement?month=2026-10&consumer=astro      401     200      200       200    200   403
+GET    /v1/estimates                                         401     200      200       200    200   403
+GET    /v1/estimates/{own}                                   401     404      404       404    404   403
+GET    /v1/calibration                                       401     200      200       200    200   403
+POST   /v1/whatif                                            401     403      403       200    200   403
+GET    /v1/snapshot                                          401     403      403       403    200   403
 POST   /v1/tokens                                            401     403      403       403    201   403
 GET    /v1/tokens                                            401     403      403       403    200   403
 DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
@@ -231,6 +236,7 @@ BODIES: dict[str, Any] = {
     "POST /v1/jobs/plan": {"command": ["true"], "execution_s": 60},
     "POST /form/jobs/words": {"command": ["true"]},
     "POST /form/jobs/xml": {"command": ["true"], "execution_s": 60},
+    "POST /v1/whatif": {"changes": [{"drain": "das3"}], "horizon_s": 1, "replications": 2},
     "POST /v1/leases/plan": asked(),
     "POST /v1/leases/plan (local at das3)": asked(type=None, local=True, site="das3", group=""),
     "POST /v1/coallocations/plan": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},

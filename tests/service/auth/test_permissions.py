@@ -75,6 +75,8 @@ agreement.sign-as-consumer  a      ga       oa       oa     a        a
 agreement.revoke            a      ga       oa       oa     a        a
 penalty.lift                a      a        oa       oa     a        a
 usage.see                   mga    ga       oa       oa     a        a
+future.ask                  oa     oa       oa       oa     oa       oa
+snapshot.take               a      a        a        a      a        a
 token.manage                a      a        a        a      a        a
 token.inspect-self          mgoap  a        a        a      a        a
 messages.exchange           a      a        pa       pa     a        a

@@ -18,11 +18,11 @@ def patience() -> "RetryPolicy":
 
 
 @contextmanager
-def gateway() -> "Iterator[Client]":
+def gateway(timeout_s: float = 30.0) -> "Iterator[Client]":
     """Connect to the configured gateway; errors inside also say what to do about them."""
     from leasehold.client import Client
 
-    with Client(retry=patience()) as client, advising(client.access):
+    with Client(retry=patience(), timeout_s=timeout_s) as client, advising(client.access):
         yield client
 
 

@@ -19,6 +19,7 @@ from leasehold.service.api.routers import (
     changes,
     coallocations,
     dashboard,
+    forecasts,
     form,
     health,
     jobs,
@@ -173,7 +174,8 @@ DOCUMENT = "/v1/openapi.json"
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images),
     *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
-    *(agreements.router, agreements.penalties, usage.router, health.router, form.pages, dashboard.router),
+    *(agreements.router, agreements.penalties, usage.router, forecasts.router, health.router, form.pages),
+    dashboard.router,
 )
 """Asked in this order: the one that has most to do first."""
 

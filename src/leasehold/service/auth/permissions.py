@@ -44,6 +44,8 @@ class Permission(StrEnum):
     AGREEMENT_REVOKE = "agreement.revoke"
     PENALTY_LIFT = "penalty.lift"
     USAGE_SEE = "usage.see"
+    FUTURE_ASK = "future.ask"  # what-if, whose answer is about everybody
+    SNAPSHOT_TAKE = "snapshot.take"
     TOKEN_MANAGE = "token.manage"  # noqa: S105 - its name
     TOKEN_INSPECT_SELF = "token.inspect-self"  # noqa: S105 - its name
     MESSAGES_EXCHANGE = "messages.exchange"
@@ -89,6 +91,8 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.AGREEMENT_REVOKE:      {               MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
     Permission.PENALTY_LIFT:          {                                     OPERATOR: SITE,  ADMIN: ALL},
     Permission.USAGE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.FUTURE_ASK:            {                                     OPERATOR: ALL,   ADMIN: ALL},
+    Permission.SNAPSHOT_TAKE:         {                                                      ADMIN: ALL},
     Permission.TOKEN_MANAGE:          {                                                      ADMIN: ALL},
     Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN, PEER: OWN, OPERATOR: OWN,   ADMIN: ALL},
     Permission.MESSAGES_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},

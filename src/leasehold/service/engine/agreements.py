@@ -81,7 +81,12 @@ class AgreementRepository:
             self.join(name, status)
         sharing.agree(self._agreed, now_ms)
         sharing.penalties.take_up(self.penalties.standing(now_ms))
-        return self._history(sharing.ledger.watched.reach_ms, now_ms)
+        return self.history(now_ms)
+
+    def history(self, now_ms: int) -> Sequence[Segment]:
+        """Read the usage as far back as the agreements look."""
+        sharing = self._core.gateway.quotas.sharing
+        return () if sharing is None else self._history(sharing.ledger.watched.reach_ms, now_ms)
 
     def _history(self, reach_ms: int, now_ms: int) -> Sequence[Segment]:
         if not reach_ms:

@@ -13,17 +13,19 @@ The store is the truth. Whenever a step fails, what it did in memory is thrown a
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+from leasehold.forecasting.replay import Recorder
+from leasehold.forecasting.snapshot import Snapshot, copied, copied_coallocations, here, memory_of
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.planning import CoAllocationPlan, Plan, plan_coallocation, plan_request
 from leasehold.gateway.restart import take_up
 from leasehold.model.effect import Effect
-from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, OverheadMeasured, Tick
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitCoAllocation
@@ -65,6 +67,9 @@ _PROBE_BYTES = 65_536
 
 MAX_PLANNED = 200_000
 """Open leases up to which a request is planned: all of them are looked at for that."""
+
+MAX_FORECAST = 50_000
+"""Open leases up to which snapshots are taken: to copy them takes the engine some microseconds each."""
 
 Answer = Any
 """What a command is answered with, an exception included."""
@@ -110,6 +115,7 @@ class Engine:
         self._start_within_ms = start_within_ms
         self._is_stale = self._has_measured = False
         self._have_ended: set[tuple[int, int]] = set()
+        self._recorder: Recorder | None = None
         self._replaced = ReplacedRecords()
         self._load()
 
@@ -119,7 +125,8 @@ class Engine:
         return self.core.gateway
 
     def _load(self) -> None:
-        """Read everything that is open, and forget what was not written."""
+        """Read everything that is open, and forget what was not written; a recording ends here."""
+        self._recorder = None
         with collecting_no_garbage():
             leases = self._make_parts()
             self._resume(leases, self.now_ms)
@@ -190,6 +197,7 @@ class Engine:
 
     def _replan(self, now_ms: int) -> None:
         """Hand the same leases to another gateway, which replans them from now on."""
+        self._recorder = None
         leases = list(self.gateway.leases.values())
         self.core.renew()
         self._resume(leases, now_ms)
@@ -286,6 +294,8 @@ class Engine:
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
         effects = self.gateway.handle(events, now_ms)
+        if self._recorder is not None:
+            self._recorder.note(events, effects, now_ms)
         self._has_measured |= any(isinstance(event, OverheadMeasured) for event in events)
         self._effects.record(events, effects, self.gateway.moved, now_ms)
         if self.gateway.coallocations.moved:
@@ -387,6 +397,73 @@ class Engine:
             self.core.make_gateway, self._is_stale = before, True
             raise
         self._most_open = self.leases.requests.most = most_open
+
+    def snapshot(self, terms: Snapshot, now_ms: int) -> Snapshot:
+        """Say how things stand, on the terms of a snapshot with nothing in it; raises what `Store` raises.
+
+        Only what takes little time is done here: leases are copied, nothing is encoded. Raises Unavailable where there
+        are too many of them.
+        """
+        if self._is_stale:
+            self._load()
+        gateway, now_ms = self.gateway, max(now_ms, self.now_ms)
+        if len(gateway.leases) > MAX_FORECAST:
+            raise Unavailable(f"{len(gateway.leases)} leases are open: snapshots are taken up to {MAX_FORECAST}")
+        sites = tuple(
+            replace(
+                site,
+                lends=site.name not in gateway.registry.not_lending,
+                is_silent=site.name in self.core.silent,
+                outages=self._outages.told(site.name),
+            )
+            for site in terms.sites
+        )
+        return replace(
+            terms,
+            taken_ms=now_ms,
+            sites=sites,
+            leases=copied(here(gateway)),
+            memory=memory_of(gateway),
+            agreements=self.agreements.agreed,
+            penalties=tuple(self.agreements.penalties.standing(now_ms)),
+            usage=tuple(self.agreements.history(now_ms)),
+            coallocations=copied_coallocations(gateway.coallocations.open.values()),
+        )
+
+    def record(self, terms: Snapshot, make_gateway: Callable[[], Gateway], most_instants: int) -> Recorder:
+        """Take a snapshot, go on with a gateway made from it, and record everything that it is told and decides.
+
+        ``make_gateway`` makes one with the random stream of the seed of ``terms``. Raises as `snapshot` does, and
+        InvalidField where other sites or gateways decide, too: what they tell is not recorded.
+        """
+        snapshot = self.snapshot(terms, self.now_ms)
+        if remotes := sorted(self.gateway.registry.remotes):
+            raise InvalidField("record_s", remotes[0], "no sites with managers of their own, and no peers")
+        before, self.core.make_gateway = self.core.make_gateway, make_gateway
+        try:
+            self._replan(snapshot.taken_ms)
+        except Exception:
+            self._is_stale = True
+            raise
+        finally:
+            self.core.make_gateway = before
+        self._recorder = recorder = Recorder(snapshot, most_instants)
+        return recorder
+
+    def stop_recording(self, recorder: Recorder) -> bool:
+        """Record no more; says whether this still recorded, and so has everything up to now."""
+        is_whole = self._recorder is recorder
+        if is_whole:
+            self._recorder = None
+        return is_whole
+
+    def keep_text(self, name: str, text: str) -> None:
+        """Keep a JSON text under this name, as `Reading.snapshots` gives it; raises Unavailable."""
+        try:
+            with self.store.writing() as batch:
+                batch.set_snapshot(name, text)
+        except StoreUnavailable as error:
+            raise Unavailable(str(error)) from error
 
     def finish(self) -> None:
         """Write what was learnt since the last snapshot, all that is unwritten; raises Unavailable."""

@@ -80,6 +80,10 @@ class NodeOutages:
         else:
             before.vms, before.idle_vms, before.held_vms = vms, idle_vms, self._held_on(site, node)
 
+    def told(self, site: str) -> tuple[Outage, ...]:
+        """Give the outages of a site that the gateway knows of."""
+        return self._told.get(site, ())
+
     def forget(self, site: str, node: str) -> None:
         """Forget a node that will not come back."""
         self._count(site, node, 0)

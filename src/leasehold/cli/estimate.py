@@ -1,0 +1,115 @@
+"""``leasehold estimate``: when leases start, continue and end, and how earlier predictions did."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
+from leasehold.cli.options import Json
+from leasehold.cli.screen import answer, answer_json, answer_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from leasehold.protocol.forecasts import CalibrationScore, Estimate, LeaseEstimate
+
+app = typer.Typer(help="Show when leases start and end, with 90 % intervals.", no_args_is_help=True)
+
+WORDS = {"start": "starts", "continues": "continues", "end": "ends"}
+
+
+@app.command("list")
+def list_estimates(json: Json = False) -> None:
+    """List when open leases are expected to start, to continue and to end."""
+    with gateway() as client:
+        found = client.forecasts.list()
+    if json:
+        answer_json({"estimates": found})
+        return
+    at = times.now()
+    rows = [
+        [str(one.lease), WORDS[estimate.what], *_times(estimate, at), f"{one.preempted_share:.0%}"]
+        for one in found
+        for estimate in one.estimates
+    ]
+    answer_table(["lease", "", "expected", "earliest", "latest", "preempted"], rows, [2, 3, 4, 5])
+    if found:
+        oldest_s = max(one.age_s for one in found)
+        answer(f"\n90 % intervals, worked out {times.show_duration(oldest_s)} ago.")
+
+
+@app.command()
+def show(
+    lease_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="Number of a lease.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Show when a lease is expected to start, to continue and to end, and what may move that."""
+    with gateway() as client:
+        found = client.forecasts.get(lease_id)
+    if json:
+        answer_json({"estimate": found})
+    else:
+        answer("\n".join(sentences(found, times.now())))
+
+
+def sentences(found: "LeaseEstimate", at: "datetime") -> list[str]:
+    """Say what is expected of a lease, a line for each thing, and below it what may move that."""
+    lines: list[str] = []
+    for one in found.estimates:
+        expected, earliest, latest = _times(one, at)
+        word = WORDS[one.what]
+        if one.expected_at is None:
+            lines.append(f"{word}: cannot be said")
+            continue
+        where = "".join(f" at {site.site}" for site in one.sites[:1]) if one.what != "end" else ""
+        lines.append(f"{word}{where} in about {expected}, with 90 % between {earliest} and {latest}")
+        lines += [f"  may be moved by {cause}" for cause in one.moved_by]
+    if found.preempted_share:
+        lines.append(f"preempted before its end in {found.preempted_share:.0%} of futures")
+    return [*lines, f"worked out {times.show_duration(found.age_s)} ago"]
+
+
+def _times(one: "Estimate", at: "datetime") -> tuple[str, str, str]:
+    if one.expected_at is None or one.earliest_at is None or one.latest_at is None:
+        return "unknown", "", ""
+    leads = (max(0.0, (when - at).total_seconds()) for when in (one.expected_at, one.earliest_at, one.latest_at))
+    expected, earliest, latest = map(times.show_duration, leads)
+    return expected, earliest, latest
+
+
+@app.command()
+def calibration(json: Json = False) -> None:
+    """Show how earlier predictions did: how many 90 % intervals contained what happened."""
+    with gateway() as client:
+        found = client.forecasts.calibration()
+    if json:
+        answer_json({"calibration": found})
+    elif found.scores:
+        show_scores(found.scores)
+    else:
+        answer("Nothing that was predicted has happened yet.")
+
+
+def show_scores(scores: "Sequence[CalibrationScore]") -> None:
+    """Print scores, one kind of prediction a line."""
+    columns = ["", "of", "site", "futures", "scored", "covered", "95 % interval", "early", "late", "factor"]
+    answer_table(columns, list(map(_score, scores)), range(4, 10))
+
+
+def _score(one: "CalibrationScore") -> list[str]:
+    from math import exp
+
+    return [
+        WORDS[one.what],
+        one.whom or "all",
+        one.site or "any",
+        "agree" if one.is_sure else "differ",
+        str(one.scored),
+        f"{one.covered_share:.1%}",
+        f"{one.covered_from:.1%} .. {one.covered_to:.1%}",
+        str(one.below),
+        str(one.above),
+        f"{exp(one.width):.1f}",
+    ]

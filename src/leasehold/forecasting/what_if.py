@@ -1,0 +1,439 @@
+"""What if? Two futures of the same snapshot side by side: as things stand, and with changes.
+
+Both meet the same chance in each replication: the same requests come, and each needs the same time (common random
+numbers). So what differs is due to the changes, and few replications say how much: the interval of a difference is
+that of the paired differences (Law, "Simulation Modeling and Analysis", section 11.2).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import floor, sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from leasehold.configuration.agreements import agreement_from_dict
+from leasehold.configuration.policies import find_routing_policy, find_victim_policy
+from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld
+from leasehold.forecasting.learnt import Arrivals, RunTimes
+from leasehold.forecasting.snapshot import Snapshot, SnapshotSite
+from leasehold.forecasting.world import Handler
+from leasehold.leasing.backfill import reservation_depth
+from leasehold.model.agreement import EVERYBODY, Agreement, NoLimit
+from leasehold.model.effect import Decision, StartLease, Used
+from leasehold.model.errors import InvalidField
+from leasehold.model.event import Event, LeaseStarted, LendingChanged
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Outcome
+
+ALL_SITES = ""
+"""The scope of figures of all sites together."""
+
+_MS_PER_H = 3_600_000
+
+# --- changes -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A site takes no new guests."""
+
+    drain: str
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change; raises UnknownName."""
+        snapshot.site(self.drain)
+        return snapshot
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return [LendingChanged(self.drain, lends=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class AddSite:
+    """There is one more site, with nothing on it, on the terms of the first site."""
+
+    add_site: str
+    slots: int
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change; raises InvalidField for a name that is taken."""
+        if any(site.name == self.add_site for site in snapshot.sites):
+            raise InvalidField("add_site", self.add_site, "a name that no site has")
+        _check_slots(self.slots)
+        first = snapshot.sites[0]
+        added = replace(first, name=self.add_site, slots=self.slots, lends=True, is_silent=False, outages=())
+        return replace(snapshot, sites=(*snapshot.sites, added))
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSite:
+    """A site has another size, or other rules; None: as it is."""
+
+    site: str
+    slots: int | None = None
+    local_policy: str | None = None
+    guest_policy: str | None = None
+    victims: str | None = None
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change; raises InvalidField or UnknownName."""
+        before: SnapshotSite = snapshot.site(self.site)
+        if self.slots is not None:
+            _check_slots(self.slots)
+        for name in (self.local_policy, self.guest_policy):
+            if name is not None:
+                reservation_depth(name)
+        if self.victims is not None:
+            find_victim_policy(self.victims)
+        terms = replace(
+            before.terms,
+            local_policy=self.local_policy or before.terms.local_policy,
+            guest_policy=self.guest_policy or before.terms.guest_policy,
+            victims=self.victims or before.terms.victims,
+        )
+        return snapshot.with_site(replace(before, slots=self.slots or before.slots, terms=terms))
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Guests are routed by another policy."""
+
+    policy: str
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change; raises UnknownName or InvalidField."""
+        find_routing_policy(self.policy)
+        return replace(snapshot, gateway=replace(snapshot.gateway, policy=self.policy))
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Agree:
+    """An agreement is in force besides the others, or in the place of the one of its name."""
+
+    agreement: Agreement
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change."""
+        kept = tuple(one for one in snapshot.agreements or () if one.name != self.agreement.name)
+        return replace(snapshot, agreements=(*kept, self.agreement))
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests come so many times as often."""
+
+    load: float
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot, which does not change; raises InvalidField."""
+        if not 0 <= self.load <= 100:  # noqa: PLR2004 - beyond that nothing can be simulated
+            raise InvalidField("load", self.load, "from 0 to 100")
+        return snapshot
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Lend:
+    """A site lends at most this share of its slots at a time."""
+
+    lend: str
+    share: float
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change: an agreement with everybody; raises UnknownName or InvalidField."""
+        slots = snapshot.site(self.lend).slots
+        if not 0 <= self.share <= 1:
+            raise InvalidField("share", self.share, "from 0 to 1")
+        limit = Agreement(
+            f"what-if-lend-{self.lend}", self.lend, EVERYBODY, NoLimit(), lending_limit=floor(self.share * slots)
+        )
+        return Agree(limit).apply(snapshot)
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+Change = Drain | AddSite | ChangeSite | Policy | Agree | Load | Lend
+
+_KINDS: Mapping[str, type] = {
+    "drain": Drain,
+    "add_site": AddSite,
+    "site": ChangeSite,
+    "policy": Policy,
+    "agreement": Agree,
+    "load": Load,
+    "lend": Lend,
+}
+"""The field by which each kind of change is told."""
+
+
+def read_changes(changes: Iterable[Mapping[str, Any]]) -> list[Change]:
+    """Read changes from JSON; raises InvalidField for what is none."""
+    made: list[Change] = []
+    for index, change in enumerate(changes):
+        kind = next((kind for key, kind in _KINDS.items() if key in change), None)
+        if kind is None:
+            raise InvalidField(f"changes[{index}]", dict(change), f"one of {', '.join(_KINDS)}")
+        if kind is Agree:
+            made.append(_agree(index, change["agreement"]))
+            continue
+        try:
+            made.append(TypeAdapter(kind).validate_python(dict(change), strict=False))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(["changes", str(index), *map(str, first["loc"])])
+            raise InvalidField(place, first["input"], first["msg"][0].lower() + first["msg"][1:]) from None
+    return made
+
+
+def _agree(index: int, document: object) -> Agree:
+    """Read an agreement under the keys of a file of agreements."""
+    if not isinstance(document, Mapping):
+        raise InvalidField(f"changes.{index}.agreement", document, "an agreement, under the keys of its file")
+    return Agree(agreement_from_dict(document))
+
+
+def _check_slots(slots: int) -> None:
+    if slots < 1:
+        raise InvalidField("slots", slots, "a whole number of at least 1")
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+FIGURES = (
+    "own_wait_s",
+    "own_delayed",
+    "guest_wait_s",
+    "guests_started",
+    "preemptions",
+    "guest_vm_h",
+    "utilisation_pct",
+)
+"""What is compared, for each site and in all; `Figure` says what each means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of both futures: means over the replications, and the 95 % interval of the difference.
+
+    ``own_wait_s``       mean wait of own users' requests, until the horizon for those that have not started by then
+    ``own_delayed``      own users' requests that had to wait
+    ``guest_wait_s``     the same of guests; in all it includes those that wait at no site
+    ``guests_started``   guests that started for the first time
+    ``preemptions``      leases preempted, each time counted
+    ``guest_vm_h``       VM-hours held by guests
+    ``utilisation_pct``  share of the slots that is held by anybody
+    ``is_clear``         whether the interval of the difference does not contain 0
+    """
+
+    site: str
+    name: str
+    as_is: float
+    changed: float
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference is more than chance."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of it; ``cut_off`` says in how many replications too much happened to go on to the horizon."""
+
+    taken_ms: int
+    horizon_ms: int
+    replications: int
+    cut_off: int
+    figures: tuple[Figure, ...]
+
+    def of(self, site: str, name: str) -> Figure:
+        """Find a figure of a site, or (`ALL_SITES`) of all."""
+        return next(one for one in self.figures if (one.site, one.name) == (site, name))
+
+
+@dataclass(slots=True)
+class _Count:
+    waits_ms: list[int] = field(default_factory=list)
+    own_delayed: int = 0
+    guest_waits_ms: list[int] = field(default_factory=list)
+    guests_started: int = 0
+    preemptions: int = 0
+    guest_vm_ms: int = 0
+    vm_ms: int = 0
+
+    def figures(self, slots: int, span_ms: int) -> dict[str, float]:
+        capacity = max(1, slots * span_ms)
+        return {
+            "own_wait_s": fmean(self.waits_ms) / 1000 if self.waits_ms else 0.0,
+            "own_delayed": float(self.own_delayed),
+            "guest_wait_s": fmean(self.guest_waits_ms) / 1000 if self.guest_waits_ms else 0.0,
+            "guests_started": float(self.guests_started),
+            "preemptions": float(self.preemptions),
+            "guest_vm_h": self.guest_vm_ms / _MS_PER_H,
+            "utilisation_pct": 100 * self.vm_ms / capacity,
+        }
+
+
+class _Counter:
+    """Counts in one future, by site and in all."""
+
+    def __init__(self, since_ms: int, confirms: frozenset[str]) -> None:
+        self._since_ms = since_ms
+        self._confirms = confirms
+        self.counts: dict[str, _Count] = {}
+        self.handlers: Mapping[type, Handler] = {
+            StartLease: self._ordered,
+            LeaseStarted: self._started,
+            Decision: self._decided,
+            Used: self._used,
+        }
+
+    def _of(self, site: str) -> tuple[_Count, ...]:
+        names = (ALL_SITES, site) if site else (ALL_SITES,)
+        return tuple(self.counts.setdefault(name, _Count()) for name in names)
+
+    def _ordered(self, effect: StartLease, now_ms: int) -> None:
+        if effect.lease.site not in self._confirms:
+            self._started(effect.lease, now_ms)
+
+    def _started(self, lease: Lease, now_ms: int) -> None:
+        self._waited(lease, now_ms, started=True)
+
+    def _waited(self, lease: Lease, now_ms: int, *, started: bool) -> None:
+        wait_ms = max(0, now_ms - lease.request.ready_ms)
+        for count in self._of(lease.request.site or lease.site):
+            if lease.request.is_local:
+                count.waits_ms.append(wait_ms)
+                count.own_delayed += wait_ms > 0
+            else:
+                count.guest_waits_ms.append(wait_ms)
+                count.guests_started += started
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:  # noqa: ARG002 - when does not matter
+        if effect.outcome is Outcome.PREEMPT:
+            for count in self._of(effect.site):
+                count.preemptions += 1
+
+    def _used(self, effect: Used, now_ms: int) -> None:  # noqa: ARG002 - the effect has its own times
+        self._hold(effect.lease, effect.site, effect.begin_ms, effect.end_ms)
+
+    def _hold(self, lease: Lease, site: str, begin_ms: int, end_ms: int) -> None:
+        vm_ms = lease.vms * max(0, end_ms - max(begin_ms, self._since_ms))
+        for count in self._of(site):
+            count.vm_ms += vm_ms
+            count.guest_vm_ms += 0 if lease.request.is_local else vm_ms
+
+    def finish(self, open_leases: Iterable[Lease], now_ms: int) -> None:
+        """Count what is still open at the horizon."""
+        for lease in open_leases:
+            if lease.held_since_ms >= 0:
+                self._hold(lease, lease.site, lease.held_since_ms, now_ms)
+            if lease.first_start_ms < 0 and lease.state in (LeaseState.WAITING, LeaseState.HELD, LeaseState.SUBMITTED):
+                self._waited(lease, now_ms, started=False)
+
+
+def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Comparison:
+    """Simulate both futures as often as asked for, until the horizon; raises InvalidField or UnknownName."""
+    changed, load, first = snapshot, 1.0, list[Event]()
+    for change in changes:
+        changed = change.apply(changed)
+        first += change.events()
+        load = change.load if isinstance(change, Load) else load
+    learnt = RunTimes(snapshot.history), Arrivals(snapshot.history, snapshot.taken_ms)
+    slots = {site.name: site.slots for site in snapshot.sites}
+    other_slots = {site.name: site.slots for site in changed.sites}
+    as_is: list[dict[tuple[str, str], float]] = []
+    with_it: list[dict[tuple[str, str], float]] = []
+    cut_off = 0
+    for replication in range(how.replications):
+        if len(as_is) > 1 and not how.may_go_on():
+            break
+        before, was_cut = _figures(snapshot, learnt, how, replication, slots)
+        after, is_cut = _figures(changed, learnt, how, replication, other_slots, first=first, load=load)
+        cut_off += was_cut or is_cut
+        as_is.append(before)
+        with_it.append(after)
+    sites = [ALL_SITES, *dict.fromkeys([*slots, *other_slots])]
+    figures = tuple(_paired(site, name, as_is, with_it) for site in sites for name in FIGURES)
+    return Comparison(snapshot.taken_ms, how.horizon_ms, len(as_is), cut_off, figures)
+
+
+def _figures(
+    snapshot: Snapshot,
+    learnt: tuple[RunTimes, Arrivals],
+    how: Forecast,
+    replication: int,
+    slots: Mapping[str, int],
+    *,
+    first: Sequence[Event] = (),
+    load: float = 1.0,
+) -> tuple[dict[tuple[str, str], float], bool]:
+    counter = _Counter(snapshot.taken_ms, frozenset(site.name for site in snapshot.sites if site.confirms_starts))
+    world = FutureWorld(snapshot, *learnt, how.seed, replication, [counter], load=load)
+    if first:
+        world.step(snapshot.taken_ms, list(first))
+    until_ms = snapshot.taken_ms + how.horizon_ms
+    is_cut = sum(1 for _ in islice(world.run(until_ms), MOST_INSTANTS)) == MOST_INSTANTS
+    end_ms = world.now_ms if is_cut else until_ms
+    counter.finish(world.gateway.leases.values(), end_ms)
+    span_ms = max(1, end_ms - snapshot.taken_ms)
+    sizes = {ALL_SITES: sum(slots.values()), **slots}
+    empty = _Count()
+    return {
+        (site, name): value
+        for site, size in sizes.items()
+        for name, value in counter.counts.get(site, empty).figures(size, span_ms).items()
+    }, is_cut
+
+
+_T_975 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
+    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""The 97.5 % quantiles of Student's distribution with 1 to 30 degrees of freedom."""
+
+
+def _paired(
+    site: str,
+    name: str,
+    as_is: Sequence[Mapping[tuple[str, str], float]],
+    with_it: Sequence[Mapping[tuple[str, str], float]],
+) -> Figure:
+    before = [one.get((site, name), 0.0) for one in as_is]
+    after = [one.get((site, name), 0.0) for one in with_it]
+    differences = [b - a for a, b in zip(before, after, strict=True)]
+    mean, half = fmean(differences), 0.0
+    count = len(differences)
+    if count > 1:
+        degrees = count - 1
+        quantile = _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
+        half = quantile * stdev(differences) / sqrt(count)
+    return Figure(site, name, fmean(before), fmean(after), mean, mean - half, mean + half)

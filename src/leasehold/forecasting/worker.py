@@ -1,0 +1,129 @@
+"""Forecasts in a process of their own, so that whoever asks for them goes on.
+
+``python -m leasehold.forecasting.worker`` reads requests from its standard input and answers on its standard output,
+one after the other, until the input ends. Each message is eight bytes with its length, then that many bytes: a line of
+JSON, and below it a snapshot or a result. A process that dies or takes too long takes nothing along.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from time import monotonic, process_time
+from typing import Any, BinaryIO
+
+from pydantic import TypeAdapter
+
+from leasehold.forecasting.calibration import Calibration
+from leasehold.forecasting.estimates import LeaseEstimates, estimate
+from leasehold.forecasting.file import snapshot_bytes, snapshot_of
+from leasehold.forecasting.futures import Forecast
+from leasehold.forecasting.snapshot import Snapshot
+from leasehold.forecasting.what_if import Comparison, compare, read_changes
+from leasehold.model.errors import InvalidField, LeaseholdError
+
+LENGTH = 8
+_NICE = 5
+_PATIENCE = 6
+"""How many times its budget of processor time a forecast may take by the clock, where the machine is busy."""
+_ESTIMATES = TypeAdapter(list[LeaseEstimates])
+_COMPARISON = TypeAdapter(Comparison)
+Json = dict[str, Any]
+
+
+class ForecastFailed(LeaseholdError):
+    """A forecast could not be made."""
+
+
+def ask_estimates(
+    snapshot: Snapshot, memory: Sequence[Json], about: Sequence[int], *, replications: int, seed: int, budget_s: float
+) -> bytes:
+    """Write a request for estimates about some leases, for at most about so many seconds of work."""
+    asked = {"memory": list(memory), "about": list(about)}
+    return _message(
+        asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
+    )
+
+
+def ask_comparison(
+    snapshot: Snapshot, changes: Sequence[Json], *, horizon_ms: int, replications: int, seed: int, budget_s: float
+) -> bytes:
+    """Write a request to compare a snapshot with itself after changes, for at most about so many seconds of work."""
+    asked = {"changes": list(changes), "horizon_ms": horizon_ms}
+    return _message(
+        asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
+    )
+
+
+def cpu_s(answer: bytes) -> float:
+    """Say how much processor time an answer took."""
+    return float(json.loads(answer.partition(b"\n")[0])["cpu_s"])
+
+
+def read_estimates(answer: bytes) -> list[LeaseEstimates]:
+    """Read the answer; raises InvalidField or ForecastFailed where it says so."""
+    return _ESTIMATES.validate_json(_answered(answer))
+
+
+def read_comparison(answer: bytes) -> Comparison:
+    """Read the answer; raises InvalidField or ForecastFailed where it says so."""
+    return _COMPARISON.validate_json(_answered(answer))
+
+
+def _message(head: Json, body: bytes) -> bytes:
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def _answered(answer: bytes) -> bytes:
+    line, _, body = answer.partition(b"\n")
+    head = json.loads(line)
+    if "field" in head:
+        raise InvalidField(head["field"], head["value"], head["expected"])
+    if "problem" in head:
+        raise ForecastFailed(head["problem"])
+    return body
+
+
+def answer(request: bytes) -> bytes:
+    """Answer one request; an error is an answer, too."""
+    line, _, body = request.partition(b"\n")
+    began_s, head, found = process_time(), Json(), b""
+    try:
+        found = _answer(json.loads(line), body)
+    except InvalidField as error:
+        value = error.value if isinstance(error.value, str | int | float | None) else repr(error.value)
+        head = {"field": error.field, "value": value, "expected": error.expected}
+    except Exception as error:  # noqa: BLE001 - a defect in a future must not end the process
+        head = {"problem": f"{type(error).__name__}: {error}"}
+    return _message(head | {"cpu_s": process_time() - began_s}, found)
+
+
+def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
+    budget_s = asked["budget_s"]
+    cpu_until_s, until_s = process_time() + budget_s, monotonic() + _PATIENCE * budget_s
+    snapshot = snapshot_of(body)
+
+    def may_go_on() -> bool:
+        return bool(process_time() < cpu_until_s and monotonic() < until_s)
+
+    if "changes" in asked:
+        how = Forecast(asked["replications"], asked["seed"], asked["horizon_ms"], may_go_on=may_go_on)
+        return _COMPARISON.dump_json(compare(snapshot, read_changes(asked["changes"]), how))
+    how = Forecast(asked["replications"], asked["seed"], may_go_on=may_go_on)
+    found = estimate(snapshot, Calibration.recalled(asked["memory"]), how, asked["about"])
+    return _ESTIMATES.dump_json(found)
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer requests until the input ends."""
+    while len(length := source.read(LENGTH)) == LENGTH:
+        found = answer(source.read(int.from_bytes(length, "big")))
+        sink.write(len(found).to_bytes(LENGTH, "big") + found)
+        sink.flush()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal means whoever started us
+    os.nice(_NICE)
+    serve(sys.stdin.buffer, sys.stdout.buffer)

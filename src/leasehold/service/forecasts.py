@@ -1,0 +1,380 @@
+"""Estimates of a live gateway, kept up to date and scored; what-if; snapshots.
+
+The engine only copies its leases, between two steps. Everything else is done in a process of its own
+(`leasehold.forecasting.worker`), one thing at a time, so that forecasts cost the gateway next to nothing: it rests
+between two rounds for as long as its share of a processor asks.
+
+Of each lease the first prediction of each kind is kept until it is known what happened: that is scored, and corrects
+later intervals (`leasehold.forecasting.calibration`). Predictions, scores and what was learnt are in the store.
+"""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from random import Random
+from typing import Any
+
+import structlog
+
+from leasehold.forecasting import worker
+from leasehold.forecasting.calibration import CONTINUES, END, Calibration, Interval, Kind, Raw
+from leasehold.forecasting.estimates import Estimate, LeaseEstimates
+from leasehold.forecasting.file import Recording
+from leasehold.forecasting.replay import Recorder
+from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, ran_ms
+from leasehold.forecasting.what_if import Comparison
+from leasehold.gateway.gateway import Gateway
+from leasehold.model.errors import LeaseholdError
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.service.config import EstimatesSpec
+from leasehold.service.engine.engine import Engine
+from leasehold.service.engine_thread import Clock, EngineThread
+from leasehold.service.errors import Unavailable
+from leasehold.service.store.filters import EVERYTHING, LeaseFilter
+from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.store import Store
+
+ESTIMATES = "estimates"
+"""Name of the text in the store that has predictions, scores and what was learnt."""
+
+PAST_KEPT = 5_000
+_PAST_AT_ONCE = 500
+MOST_ESTIMATED = 1_000
+"""Leases that are estimated in one round: those that wait first."""
+
+SCORED_KEPT = 2_000
+OPEN_KEPT = 5_000
+MOST_INSTANTS = 100_000
+"""Instants that a recording may have."""
+
+_BUDGET_S = 5.0
+_GRACE_S = 60.0
+_HAPPENED = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
+Json = dict[str, Any]
+_log = structlog.get_logger("leasehold.forecasts")
+
+
+class Worker:
+    """The process that makes forecasts: started when it is first needed, and again where it has died."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, request: bytes, within_s: float) -> bytes:
+        """Send a request and wait for the answer; raises Unavailable where none comes in time."""
+        async with self._turn:
+            process = await self._running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                async with asyncio.timeout(within_s):
+                    process.stdin.write(len(request).to_bytes(worker.LENGTH, "big") + request)
+                    await process.stdin.drain()
+                    length = int.from_bytes(await process.stdout.readexactly(worker.LENGTH), "big")
+                    return await process.stdout.readexactly(length)
+            except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
+                await self.close()
+                why = f"within {within_s:g} s" if isinstance(error, TimeoutError) else "since its process has ended"
+                raise Unavailable(f"no forecast was made {why}") from error
+            except asyncio.CancelledError:
+                await self.close()  # an answer that nobody reads would be taken for the next one
+                raise
+
+    async def _running(self) -> Process:
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "leasehold.forecasting.worker", stdin=PIPE, stdout=PIPE
+            )
+        return self._process
+
+    async def close(self) -> None:
+        """End the process, whatever it is doing."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One prediction; ``turn`` tells apart the times that a guest was suspended, ``happened_ms`` is None before."""
+
+    lease_id: int
+    what: str
+    whom: str
+    site: str
+    turn: int
+    made_ms: int
+    low_ms: int
+    median_ms: int
+    high_ms: int
+    raw: tuple[float, float, float]
+    happened_ms: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What it is about."""
+        return Kind(self.what, self.whom, self.site)
+
+    @property
+    def interval(self) -> Interval:
+        """What it says."""
+        return Interval(self.low_ms, self.median_ms, self.high_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What is said of a lease, and when that was worked out."""
+
+    made_ms: int
+    of: LeaseEstimates
+
+
+class Forecasts:
+    """Keeps estimates of the open leases, scores them, and answers what-if."""
+
+    def __init__(
+        self, thread: EngineThread, store: Store, clock: Clock, terms: Callable[[], Snapshot], settings: EstimatesSpec
+    ) -> None:
+        """Go on with what was learnt; ``terms`` gives those of the configuration that holds."""
+        self.settings = settings
+        self.calibration = Calibration()
+        self.scored: deque[Prediction] = deque(maxlen=SCORED_KEPT)
+        self._thread, self._store, self._clock, self._terms = thread, store, clock, terms
+        self._worker = Worker()
+        self._estimated: dict[int, Estimated] = {}
+        self._open: dict[tuple[int, str, int], Prediction] = {}
+        self._past: dict[int, PastRequest] = {}
+        self._seed = 0
+        self._recall(store.snapshots().get(ESTIMATES))
+
+    def of(self, lease_id: int) -> Estimated | None:
+        """Give what is said of a lease; None where nothing is, yet or any more."""
+        return self._estimated.get(lease_id)
+
+    def all(self) -> list[Estimated]:
+        """Give what is said of all leases, by number."""
+        return [self._estimated[number] for number in sorted(self._estimated)]
+
+    async def run(self) -> None:
+        """Keep the estimates up to date, for as long as it is not cancelled."""
+        loop = asyncio.get_running_loop()
+        every_s, failed = self.settings.every_ms / 1000, False
+        try:
+            while every_s:
+                began_s, cpu_s = loop.time(), 0.0
+                try:
+                    cpu_s = await self.refresh()
+                    failed = False
+                except LeaseholdError as error:
+                    if not failed:
+                        _log.warning("no estimates were made", cause=str(error))
+                    failed = True
+                took_s = loop.time() - began_s
+                await asyncio.sleep(max(every_s, cpu_s / self.settings.share) - min(every_s / 2, took_s))
+        finally:
+            await self._worker.close()
+
+    async def refresh(self) -> float:
+        """Score what has happened, and estimate anew; gives the processor time that it took, in seconds.
+
+        Raises Unavailable and ForecastFailed.
+        """
+        snapshot = await self._snapshot()
+        learnt = await self._score(snapshot)
+        wanted = sorted(snapshot.leases, key=lambda lease: (lease.held_since_ms >= 0, lease.id))[:MOST_ESTIMATED]
+        self._seed += 1
+        found, cpu_s = list[LeaseEstimates](), 0.0
+        if wanted:
+            request = worker.ask_estimates(
+                snapshot,
+                self.calibration.memory(),
+                [lease.id for lease in wanted],
+                replications=self.settings.replications,
+                seed=self._seed,
+                budget_s=_BUDGET_S,
+            )
+            answer = await self._worker.ask(request, _BUDGET_S + _GRACE_S)
+            found, cpu_s = worker.read_estimates(answer), worker.cpu_s(answer)
+        self._estimated = {one.lease_id: Estimated(snapshot.taken_ms, one) for one in found}
+        leases = {lease.id: lease for lease in wanted}
+        is_new = [self._keep(estimate, leases[one.lease_id]) for one in found for estimate in one.estimates]
+        if learnt or any(is_new):
+            text = self._memory()
+            await self._thread.ask(lambda engine: engine.keep_text(ESTIMATES, text))
+        return cpu_s
+
+    def _keep(self, estimate: Estimate, lease: Lease) -> bool:
+        """Keep the first prediction of its kind about a lease."""
+        turn = lease.preemptions if estimate.what == CONTINUES else 0
+        key = (lease.id, estimate.what, turn)
+        if estimate.interval is None or estimate.raw is None or key in self._open or len(self._open) >= OPEN_KEPT:
+            return False
+        if estimate.what == END and lease.first_start_ms >= 0:
+            return False  # that of a lease that waits is what its user wants to know
+        kind, times, raw = estimate.kind, estimate.interval, estimate.raw
+        self._open[key] = Prediction(
+            lease.id,
+            kind.what,
+            kind.whom,
+            kind.site,
+            turn,
+            estimate.made_ms,
+            times.low_ms,
+            times.median_ms,
+            times.high_ms,
+            (raw.median, raw.below, raw.above),
+        )
+        return True
+
+    # What happened
+
+    async def _score(self, snapshot: Snapshot) -> bool:
+        """Score predictions of which it is known what happened; says whether any were, or were dropped."""
+        there = {lease.id: lease for lease in snapshot.leases}
+        gone = {one.lease_id for one in self._open.values()} - there.keys()
+        rows = await asyncio.to_thread(lambda: {number: self._store.lease(number) for number in gone})
+        known: list[tuple[int, tuple[int, str, int]]] = []
+        for key, one in list(self._open.items()):
+            row = rows.get(one.lease_id)
+            lease = there.get(one.lease_id) or (None if row is None else row.lease)
+            happened_ms = None if lease is None else _happened_ms(one, lease, row)
+            if happened_ms is not None and happened_ms >= one.made_ms:
+                known.append((happened_ms, key))
+            elif one.lease_id in gone or (
+                lease is not None and one.turn != lease.preemptions and one.what == CONTINUES
+            ):
+                del self._open[key]  # cancelled, failed, or gone on unseen: nothing to score it against
+        for happened_ms, key in sorted(known):
+            one = self._open.pop(key)
+            self.calibration.happened(one.kind, Raw(*one.raw), one.interval, one.made_ms, happened_ms)
+            self.scored.append(replace(one, happened_ms=happened_ms))
+        return bool(known) or bool(gone)
+
+    def _memory(self) -> str:
+        return json.dumps(
+            {
+                "calibration": self.calibration.memory(),
+                "open": [asdict(one) for one in self._open.values()],
+                "scored": [asdict(one) for one in self.scored],
+                "seed": self._seed,
+            }
+        )
+
+    def _recall(self, text: str | None) -> None:
+        if text is None:
+            return
+        memory = json.loads(text)
+        self.calibration = Calibration.recalled(memory["calibration"])
+        self._open = {(one.lease_id, one.what, one.turn): one for one in _predictions(memory["open"])}
+        self.scored.extend(_predictions(memory["scored"]))
+        self._seed = memory["seed"]
+
+    # How things stand
+
+    async def _snapshot(self) -> Snapshot:
+        terms = self._terms()
+        snapshot = await self._thread.ask(lambda engine: engine.snapshot(terms, self._clock()))
+        return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot))
+
+    def _history(self, snapshot: Snapshot) -> tuple[PastRequest, ...]:
+        """Read what has closed since the last time, and give the last requests, closed and open ones."""
+        speeds = {site.name: site.terms.speed_mips for site in snapshot.sites}
+        which, before = LeaseFilter(EVERYTHING, open=False), None
+        while len(rows := self._store.leases(which, _PAST_AT_ONCE, before)):
+            fresh = [row for row in rows if row.lease.id not in self._past]
+            for row in fresh:
+                self._past[row.lease.id] = _past(row, speeds, snapshot.reference_mips)
+            before = rows[-1].lease.id
+            if len(fresh) < len(rows) or len(rows) < _PAST_AT_ONCE or len(self._past) >= PAST_KEPT:
+                break
+        for number in sorted(self._past)[:-PAST_KEPT]:
+            del self._past[number]
+        still_open = {lease.id: _past_of(lease) for lease in snapshot.leases}
+        return tuple(one for _, one in sorted((still_open | self._past).items()))
+
+    async def snapshot(self) -> Snapshot:
+        """Take a snapshot; raises Unavailable."""
+        return await self._snapshot()
+
+    async def record(self, for_s: float, make: Callable[[Snapshot], Gateway]) -> Recording:
+        """Take a snapshot, and record what is decided for so many seconds from then on.
+
+        ``make`` makes a gateway without anything in it, with the random stream of the seed of the snapshot. Raises
+        Unavailable, also where the engine began anew meanwhile; InvalidField as `Engine.record` does.
+        """
+        terms = replace(self._terms(), seed=Random(self._clock()).getrandbits(32))
+        recorder = await self._thread.ask(lambda engine: engine.record(terms, lambda: make(terms), MOST_INSTANTS))
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            is_whole = await self._thread.ask(_stop(recorder))
+        if not is_whole:
+            raise Unavailable("the gateway was changed while it was recorded: ask again")
+        return recorder.recording()
+
+    async def compare(self, changes: Iterable[Json], *, horizon_ms: int, replications: int, seed: int) -> Comparison:
+        """Say what changes would change; raises InvalidField, Unavailable and ForecastFailed."""
+        snapshot = await self._snapshot()
+        request = worker.ask_comparison(
+            snapshot,
+            list(changes),
+            horizon_ms=horizon_ms,
+            replications=replications,
+            seed=seed,
+            budget_s=_BUDGET_S,
+        )
+        return worker.read_comparison(await self._worker.ask(request, _BUDGET_S + _GRACE_S))
+
+
+def _stop(recorder: Recorder) -> Callable[[Engine], bool]:
+    return lambda engine: engine.stop_recording(recorder)
+
+
+def _predictions(memory: Iterable[Json]) -> list[Prediction]:
+    return [Prediction(**(one | {"raw": tuple(one["raw"])})) for one in memory]
+
+
+def _happened_ms(one: Prediction, lease: Lease, row: LeaseRow | None) -> int | None:
+    """Say when that which was predicted happened; None where it has not, or it is not known when."""
+    match one.what:
+        case "start" if lease.first_start_ms >= 0:
+            return lease.first_start_ms
+        case "continues" if lease.preemptions == one.turn and lease.state is LeaseState.RUNNING:
+            return lease.held_since_ms
+        case "end" if row is not None and row.lease.state in _HAPPENED:
+            return row.metadata.end_ms
+        case _:
+            return None
+
+
+def _past(row: LeaseRow, speeds: dict[str, int], reference_mips: int) -> PastRequest:
+    ended_ms = row.metadata.end_ms
+    ran = UNKNOWN_MS
+    if ended_ms is not None and row.lease.state in _HAPPENED:
+        ran = ran_ms(row.lease, ended_ms, speeds, reference_mips)
+    return replace(_past_of(row.lease), ran_ms=ran)
+
+
+def _past_of(lease: Lease) -> PastRequest:
+    request = lease.request
+    return PastRequest(
+        request.submit_ms,
+        request.site or "",
+        request.vms,
+        request.duration_ms,
+        UNKNOWN_MS,
+        request.consumer,
+        request.group,
+        request.lease_type,
+        request.memory_mib,
+    )

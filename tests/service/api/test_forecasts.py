@@ -1,0 +1,172 @@
+"""Forecasts over HTTP: estimates that come true are scored, what-if, and snapshots that are decided again alike."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from tests.service.api.house import House
+from tests.waiting import until
+
+from leasehold.forecasting.file import read, write_content
+from leasehold.forecasting.replay import Recorder, anonymised, replay
+from leasehold.protocol.fields import read_moment, unix_ms
+from leasehold.service.auth.principal import Role
+from leasehold.service.engine.engine import Engine
+from leasehold.service.forecasts import MOST_INSTANTS, Forecasts
+from leasehold.service.opening import make_gateway
+
+
+def _refresh(house: House) -> None:
+    house.portal.call(house.federation.forecasts.refresh)
+
+
+def _busy(house: House, token: str) -> list[int]:
+    """Fill both sites for an hour with what cannot be preempted; give the leases once they run."""
+    leases = [house.submit(token, type="non-preemptable", vms=vms, duration_s=3600)["id"] for vms in (64, 32)]
+    for lease in leases:
+        house.running(lease, token)
+    return leases
+
+
+def test_a_lease_that_waits_is_told_when_it_starts_and_how_old_that_is(house: House) -> None:
+    token = house.token()
+    running = _busy(house, token)
+    waiting = house.submit(token, vms=20, duration_s=600)["id"]
+    assert house.ask("GET", f"/v1/estimates/{waiting}", token).status_code == 404
+    _refresh(house)
+    shown = house.ask("GET", f"/v1/estimates/{waiting}", token).json()
+    assert [one["what"] for one in shown["estimates"]] == ["start", "end"]
+    start, end = shown["estimates"]
+    ends_ms = [
+        unix_ms(read_moment(house.ask("GET", f"/v1/leases/{lease}", token).json()["ends_at"])) for lease in running
+    ]
+    earliest, latest = unix_ms(read_moment(start["earliest_at"])), unix_ms(read_moment(start["latest_at"]))
+    # Nothing was ever seen to end before its time: it starts when the first of the two has to give its machines back.
+    assert earliest <= min(ends_ms) <= latest
+    assert unix_ms(read_moment(end["expected_at"])) > min(ends_ms)
+    assert {site["site"] for site in start["sites"]} <= {"das3", "lyon"}
+    assert shown["age_s"] >= 0
+
+
+def test_estimates_are_for_those_who_may_see_the_lease(house: House) -> None:
+    token = house.token()
+    lease = house.submit(token, vms=2)["id"]
+    _refresh(house)
+    other = house.token(consumer="climate")
+    assert house.ask("GET", f"/v1/estimates/{lease}", other).status_code == 404
+    assert house.ask("GET", "/v1/estimates", other).json() == {"leases": []}
+    assert [one["lease"] for one in house.ask("GET", "/v1/estimates", token).json()["leases"]] == [lease]
+
+
+def test_what_was_predicted_is_scored_when_it_has_happened_and_that_outlives_the_process(house: House) -> None:
+    token = house.token()
+    running = _busy(house, token)
+    waiting = house.submit(token, vms=20, duration_s=600)["id"]
+    _refresh(house)
+    assert house.ask("GET", "/v1/calibration", token).json()["scores"] == []
+    for lease in running:
+        house.ask("DELETE", f"/v1/leases/{lease}", token)
+    house.running(waiting, token)
+    _refresh(house)
+    shown = house.ask("GET", "/v1/calibration", token).json()
+    (score,) = [one for one in shown["scores"] if (one["whom"], one["site"]) == ("", "")]
+    # The user took back what it waited for, an hour early: no interval of a forecast that knew better holds that.
+    assert (score["what"], score["scored"], score["covered"], score["below"]) == ("start", 1, 0, 1)
+    (prediction,) = shown["predictions"]
+    started = house.ask("GET", f"/v1/leases/{waiting}", token).json()["started_at"]
+    assert (prediction["lease"], prediction["happened_at"]) == (waiting, started)
+    federation = house.federation
+    thread, clock, settings = federation._engine_thread, federation.clock, federation.config.estimates
+    again = Forecasts(thread, federation.store, clock, federation.forecasts._terms, settings)
+    assert again.calibration.memory() == federation.forecasts.calibration.memory()
+    assert list(again.scored) == list(federation.forecasts.scored)
+
+
+def test_a_lease_that_is_cancelled_while_it_waits_is_not_scored(house: House) -> None:
+    token = house.token()
+    _busy(house, token)
+    waiting = house.submit(token, vms=20, duration_s=600)["id"]
+    _refresh(house)
+    house.ask("DELETE", f"/v1/leases/{waiting}", token)
+    _refresh(house)
+    _refresh(house)
+    assert house.ask("GET", "/v1/calibration", token).json() == {"coverage": 0.9, "scores": [], "predictions": []}
+
+
+def test_what_if_compares_the_future_as_it_is_with_that_after_a_change(house: House) -> None:
+    admin = house.token(Role.FEDERATION_ADMIN)
+    token = house.token()
+    for _ in range(4):
+        house.submit(token, vms=30, duration_s=1200)
+    body = {"changes": [{"site": "das3", "slots": 30}], "horizon_s": 3600, "replications": 3}
+    answer = house.ask("POST", "/v1/whatif", admin, json=body)
+    assert answer.status_code == 200, answer.text
+    figures = {(one["site"], one["name"]): one for one in answer.json()["figures"]}
+    assert figures["", "guest_wait_s"]["difference"] > 0
+    assert figures["", "guests_started"]["as_is"] >= figures["", "guests_started"]["changed"]
+    assert house.ask("GET", "/v1/sites/das3", admin).json()["slots"] == 64
+
+
+def test_a_change_that_makes_no_sense_is_named(house: House) -> None:
+    admin = house.token(Role.FEDERATION_ADMIN)
+    cases = {
+        "das4": [{"drain": "das4"}],
+        "changes[0]": [{"paint": "das3"}],
+        "nonsense": [{"policy": "nonsense"}],
+        "share": [{"lend": "das3", "share": 2}],
+        "changes.0.slots": [{"add_site": "new", "slots": "many"}],
+    }
+    for expected, changes in cases.items():
+        answer = house.ask("POST", "/v1/whatif", admin, json={"changes": changes, "horizon_s": 60, "replications": 2})
+        assert answer.status_code == 422, answer.text
+        assert expected in answer.json()["detail"]
+
+
+def test_what_a_served_gateway_decides_is_decided_again_to_the_bit(house: House) -> None:
+    token, federation = house.token(sites=("das3", "lyon")), house.federation
+    _busy(house, token)
+    house.submit(token, vms=4, duration_s=300)
+    terms = replace(federation.forecasts._terms(), seed=11)
+
+    def begin(engine: Engine) -> Recorder:
+        return engine.record(terms, lambda: make_gateway(federation.config, federation._can, Random(11)), MOST_INSTANTS)
+
+    recorder = house.portal.call(federation.ask, begin)
+    leases = [house.submit(token, type=kind, vms=3, duration_s=600)["id"] for kind in ("suspendable", "cancelable")]
+    leases += [house.submit(token, type=None, local=True, site="lyon", vms=vms)["id"] for vms in (8, 30)]
+    house.ask("DELETE", "/v1/leases/1", token)
+    house.running(leases[0], token)
+    house.ask("POST", f"/v1/leases/{leases[0]}/extension", token, json={"by_s": 60})
+    house.ask("DELETE", f"/v1/leases/{leases[1]}", token)
+    assert house.portal.call(federation.ask, lambda engine: engine.stop_recording(recorder))
+    recording = recorder.recording()
+    assert sum(len(instant.events) for instant in recording.instants) >= 8
+    outcome = replay(recording)
+    assert outcome.difference is None, outcome.difference
+    assert replay(anonymised(recording)).difference is None
+
+
+def test_a_snapshot_comes_as_a_file_that_can_be_read(house: House, tmp_path: Path) -> None:
+    admin = house.token(Role.FEDERATION_ADMIN)
+    lease = house.submit(house.token(), vms=2)["id"]
+    answer = house.ask("GET", "/v1/snapshot?record_s=1", admin)
+    assert answer.status_code == 200
+    write_content(tmp_path / "s.json.gz", answer.content)
+    recording = read(tmp_path / "s.json.gz")
+    assert [one.id for one in recording.snapshot.leases] == [lease]
+    assert replay(recording).difference is None
+    alone = json.loads(house.ask("GET", "/v1/snapshot", admin).content.splitlines()[0])
+    assert alone["format"] == "leasehold-snapshot"
+
+
+def test_a_worker_that_is_killed_is_started_again(house: House) -> None:
+    token = house.token()
+    lease = house.submit(token, vms=2)["id"]
+    _refresh(house)
+    process = house.federation.forecasts._worker._process
+    assert process is not None
+    process.kill()
+    until(lambda: process.returncode is not None)
+    _refresh(house)
+    assert house.ask("GET", f"/v1/estimates/{lease}", token).status_code == 200
