@@ -1,5 +1,6 @@
 """Jobs with needs in the simulated world: their scheduler and the gateway decide together, as in the service."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from leasehold.matching.choice import MachineMaking, Retrying
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.nodes import NodeCapabilities
+from leasehold.matching.reliability import at_least
 from leasehold.matching.software import software
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
@@ -295,3 +297,20 @@ def test_every_job_comes_to_an_end_and_every_promise_is_kept(
     in_order = sorted(owners, key=lambda one: one.submit_ms)
     watch = play(*jobs, owners=tuple(in_order), failures_per_s=fails, repair_ms=50 * S, seed=seed)
     assert set(watch.over) == {one.request.id for one in jobs}
+
+
+@pytest.mark.parametrize(("nodes", "need"), [(3, 1), (3, 2), (3, 3), (4, 2)])
+def test_a_group_is_done_as_often_as_the_formula_of_k_of_n_says(nodes: int, need: int) -> None:
+    """Seed 004, section 5: nodes that survive a job with probability p, of which k of n have to."""
+    runs_s, failures_per_s, many = 100, 1 / 250, 150
+    done = 0
+    few = tuple(replace(SMALL, name=f"a/n{number}") for number in range(1, nodes + 1))
+    for seed in range(many):
+        one = job(1, 0, runs_s, restarts=0)
+        needs = replace(one.request.job.needs, nodes=nodes, need=need)
+        request = replace(one.request, job=replace(one.request.job, needs=needs))
+        said: dict[str, Any] = {"nodes": few, "failures_per_s": failures_per_s, "repair_ms": 100_000 * S}
+        watch = play(replace(one, request=request), seed=seed, **said)
+        done += watch.over[1][0].state is JobState.COMPLETED
+    expected = at_least(need, [math.exp(-failures_per_s * runs_s)] * nodes)
+    assert abs(done / many - expected) < 4 * math.sqrt(expected * (1 - expected) / many)

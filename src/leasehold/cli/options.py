@@ -208,6 +208,15 @@ class JobOptions:
             show_default=False,
         ),
     ] = None
+    need: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="How many of its nodes must be left for it to go on when others fail; default: all of them.",
+            rich_help_panel=NEEDS,
+            show_default=False,
+        ),
+    ] = None
     environment: Annotated[
         list[str] | None,
         typer.Option(

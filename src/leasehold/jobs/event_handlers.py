@@ -129,7 +129,11 @@ class FaultHandlers:
         self._jobs.dirty = True
         for record in self._jobs.open():
             for attempt in record.open_attempts:
-                if node in attempt.nodes:
+                if node not in attempt.nodes:
+                    continue
+                if _goes_on_without_one(record, attempt):
+                    self._transitions.lose_node(record, attempt, node)
+                else:
                     self._lose(record, attempt, fault, detail, now_ms)
 
     def _lose(self, record: JobRecord, attempt: Attempt, fault: Fault, detail: str, now_ms: int) -> None:
@@ -162,6 +166,12 @@ class FaultHandlers:
         for node in attempt.nodes:
             self._inventory.forget_software(node, names, now_ms)
             self._jobs.effects.append(LookAtNode(node))
+
+
+def _goes_on_without_one(record: JobRecord, attempt: Attempt) -> bool:
+    """Whether a command that runs on several nodes goes on when it loses one: if as many are left as it needs."""
+    need = record.request.job.needs.need
+    return attempt.state is AttemptState.RUNNING and 0 < need < len(attempt.nodes)
 
 
 class EventHandlers:

@@ -1,6 +1,6 @@
 """The nouns: a job that is asked for, its attempts and places, the state of each, and the reasons for it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from leasehold.matching.assignment import Edge
@@ -21,6 +21,7 @@ class JobReason(StrEnum):
     RUNS_IN_MACHINES = "runs-in-machines"
     RUNS_ALONG = "runs-along"
     TAKES_OVER = "takes-over"
+    GOES_ON_WITH_FEWER = "goes-on-with-fewer"
     IMAGE_IS_BUILT = "image-is-built"
     TRIED_AGAIN_LATER = "tried-again-later"
     NODES_DOWN = "nodes-down"
@@ -55,6 +56,7 @@ _SENTENCES: dict[JobReason, str] = {
     JobReason.RUNS_ON_NODES: "gets nodes that have what it needs",
     JobReason.RUNS_IN_MACHINES: "gets machines built for it, because no suitable node is available",
     JobReason.RUNS_ALONG: "has a second copy, to be as reliable as requested",
+    JobReason.GOES_ON_WITH_FEWER: "continues on the other nodes, which are as many as it needs",
     JobReason.TAKES_OVER: "starts on its standby node, because the first attempt failed",
     JobReason.IMAGE_IS_BUILT: "waits until an image with its software is built",
     JobReason.TRIED_AGAIN_LATER: "found no room and will be retried",
@@ -379,6 +381,12 @@ def recipe_of(place: Place) -> Recipe | None:
 def edges_of(place: Place) -> tuple[Edge, ...]:
     """Give the nodes or hosts of a place."""
     return place.nodes if isinstance(place, Physical) else place.hosts
+
+
+def without(place: Place, node: str) -> Place:
+    """Give a place but for one of its nodes or hosts."""
+    rest = tuple(edge for edge in edges_of(place) if edge.node != node)
+    return replace(place, nodes=rest) if isinstance(place, Physical) else replace(place, hosts=rest)
 
 
 def names_of(place: Place) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from leasehold.jobs.job import (
     edges_of,
     has_lost_a_place,
     last_call_ms,
+    without,
 )
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.state import SchedulerState
@@ -110,6 +111,13 @@ class Transitions:
             self._jobs.fence(record, attempt)
         elif self._waiting:
             self._jobs.effects += [LookAtNode(node) for node in attempt.nodes]
+
+    def lose_node(self, record: JobRecord, attempt: Attempt, node: str) -> None:
+        """Let an attempt go on without one of its nodes, which has nothing of it any more."""
+        self._inventory.release((record.id, attempt.number), (node,))
+        attempt.place = without(attempt.place, node)
+        self._jobs.moved[record.id] = record
+        self._jobs.decide(record, JobReason.GOES_ON_WITH_FEWER, node, attempt.number)
 
     def stop(self, record: JobRecord, attempts: Iterable[Attempt], now_ms: int) -> None:
         """Fence attempts, and have their leases taken back."""

@@ -64,6 +64,7 @@ class Needs:
     ``cpu_mhz``       how fast the cores must be at least
     ``execution_ms``  how long it is thought to run on cores that fast; it is not scaled for faster ones
     ``nodes``         on how many different nodes at once
+    ``need``          how many of them must be left for it to go on when nodes fail (k of n); 0: all of them
 
     Raises InvalidField for what no job can ask.
     """
@@ -74,6 +75,7 @@ class Needs:
     cpu_mhz: int = 0
     software: tuple[Software, ...] = ()
     inputs: tuple[InputFile, ...] = ()
+    need: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what no job can ask."""
@@ -84,6 +86,8 @@ class Needs:
         ):
             if value < least:
                 raise InvalidField(name, value, f"at least {least}")
+        if not 0 <= self.need <= self.nodes:
+            raise InvalidField("need", self.need, f"at most the number of nodes, {self.nodes}; 0: all of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,6 +175,9 @@ LeaseTypeName = Literal["cancelable", "suspendable", "migratable", "non-preempta
 Vms = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
 """A number of machines."""
 
+OptionalVms = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
+"""A number of machines, or 0 where none is said."""
+
 MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
 """The memory of one machine."""
 

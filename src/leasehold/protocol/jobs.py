@@ -21,6 +21,7 @@ from leasehold.protocol.fields import (
     Moment,
     Name,
     Number,
+    OptionalVms,
     OrEmpty,
     OrFalse,
     OrNone,
@@ -112,6 +113,10 @@ class JobSpec(RequestModel):
     disk_mib: DiskMib = Field(default=0, description="Disk on each node, in MiB.")
     cpu_mhz: Mhz = Field(default=0, description="Minimum clock rate of the cores, in MHz.")
     nodes: Vms = Field(default=1, description="Number of distinct nodes, all at one site.")
+    need: OptionalVms = Field(
+        default=0,
+        description="How many of its nodes must be left for its command to go on when others fail; 0: all of them.",
+    )
     software: list[SoftwareText] = Field(
         default=[],
         max_length=MAX_SOFTWARE,
@@ -168,6 +173,7 @@ class JobNeeds(ResponseModel):
     disk_mib: OrZero = Field(description="Per node.")
     cpu_mhz: OrZero = Field(description="Minimum clock rate of the cores; 0: any.")
     nodes: int = Field(description="Number of distinct nodes.")
+    need: OrZero = Field(description="How many of them must be left for it to go on when others fail; 0: all.")
     software: AnyNumberOf[str] = Field(description="Required software, with constraints.")
     inputs: AnyNumberOf[JobInput] = Field(description="Input files.")
     execution_s: Seconds = Field(description="Estimated run time.")

@@ -148,7 +148,8 @@ def needed(needs: JobNeeds) -> str:
     cores = "1 core" if needs.cores == 1 else f"{needs.cores} cores"
     disk = f", {needs.disk_mib} MiB of disk" if needs.disk_mib else ""
     speed = f", {needs.cpu_mhz} MHz" if needs.cpu_mhz else ""
-    nodes = f", on {needs.nodes} nodes" if needs.nodes > 1 else ""
+    left = f" of which {needs.need} must be left" if needs.need else ""
+    nodes = f", on {needs.nodes} nodes{left}" if needs.nodes > 1 else ""
     time = show_duration(needs.execution_s)
     return f"{cores}, {needs.memory_mib} MiB of memory{disk}{speed}{nodes}, for {time}"
 
@@ -509,7 +510,8 @@ def _needs(base: Needs, options: JobOptions) -> Needs:
             disk_mib=read_mib("--disk", options.disk, "MiB") if options.disk else usual.disk_mib,
         ),
         execution_ms=read_duration_ms("--execution", options.execution) if options.execution else base.execution_ms,
-        nodes=_whole("--nodes", options.nodes, base.nodes, 1, MOST_NODES),
+        nodes=(nodes := _whole("--nodes", options.nodes, base.nodes, 1, MOST_NODES)),
+        need=_whole("--need", options.need, base.need, 0, nodes),
         cpu_mhz=read_mhz("--cpu-speed", options.cpu_speed, "MHz") if options.cpu_speed else base.cpu_mhz,
         software=tuple(read_software("--software", text) for text in options.software)
         if options.software

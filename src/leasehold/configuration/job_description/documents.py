@@ -311,7 +311,16 @@ def _text_of(path: Path) -> str:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_POSIX = ("Executable", "Argument", "Environment")
-_OF_OURS = ("Array", "ExecutionTime", "Deadline", "Reliability", "Backup", "LeaseType", "Restarts")
+_OF_OURS = (
+    "NeededResourceCount",
+    "Array",
+    "ExecutionTime",
+    "Deadline",
+    "Reliability",
+    "Backup",
+    "LeaseType",
+    "Restarts",
+)
 _OF_RESOURCES = (
     "IndividualCPUSpeed", "IndividualCPUCount", "IndividualPhysicalMemory", "IndividualDiskSpace",
     "TotalResourceCount", "Software",
@@ -335,6 +344,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "IndividualPhysicalMemory": f"{needs.amounts.memory_mib}MiB",
         "IndividualDiskSpace": f"{needs.amounts.disk_mib}MiB" if needs.amounts.disk_mib else "",
         "TotalResourceCount": needs.nodes,
+        "NeededResourceCount": needs.need or "",
         "Software": [str(one) for one in needs.software],
         "DataStaging": [_input(file) for file in needs.inputs],
         "Array": show_array(description.array),

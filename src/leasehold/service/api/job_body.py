@@ -92,7 +92,7 @@ _AMOUNTS: Mapping[str, tuple[Mapping[str, Decimal], Decimal]] = {
     "execution_s": (_TIME, Decimal("0.001")),
 }
 """The units of each amount, and to what it is rounded up."""
-_NUMBERS = frozenset({"cores", "cpu_mhz", "nodes", "reliability", "restarts"})
+_NUMBERS = frozenset({"cores", "cpu_mhz", "need", "nodes", "reliability", "restarts"})
 _ROW = ("inputs.name", "inputs.size_bytes", "inputs.unit", "inputs.place")
 _NUMBER = re.compile(r"-?(\d{1,12}([.,]\d{0,12})?|[.,]\d{1,12})", re.ASCII)
 

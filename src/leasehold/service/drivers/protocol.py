@@ -102,6 +102,7 @@ class PlacementConstraints:
     ``cores``  of each machine; 0: as many as the site gives
     ``gpu_model``, ``gpu_milli``  the GPUs of each machine, in thousandths; "" for any model
     ``placed``  where the plan has put them, at a site that is planned by nodes: several VMs may share a node
+    ``least``  with how many of its nodes left the command goes on when others fail; 0: with all of them
     """
 
     nodes: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class PlacementConstraints:
     gpu_model: str = ""
     gpu_milli: int = 0
     placed: Placed = ()
+    least: int = 0
 
     def node_of_each(self) -> tuple[str, ...]:
         """Name the node of each VM; empty where any will do."""

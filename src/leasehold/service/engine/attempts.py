@@ -113,7 +113,8 @@ def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     """Return the metadata of an attempt's lease: its machines and its command."""
     request = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
-    constraints = PlacementConstraints(nodes, attempt.image, request.job.needs.amounts.cores)
+    needs = request.job.needs
+    constraints = PlacementConstraints(nodes, attempt.image, needs.amounts.cores, least=needs.need)
     return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints)
 
 

@@ -495,6 +495,8 @@ class JobsOnNodes:
         self.counts["node-failure"] += 1
         self._down.add(name)
         for key in [key for key, (names, _) in self._held.items() if name in names]:
+            if self._loses_one(key, name):
+                continue
             self._give_back(key)
             lease_id = self._lease_of[key]
             lease = self._tries[lease_id].lease
@@ -502,6 +504,16 @@ class JobsOnNodes:
             self._requests.append(lost)
         self._at(self._now_ms + self._scenario.repair_ms, lambda: self._repair(name))
         return [NodeFell(name, Fault.NODE_DIED, "died")]
+
+    def _loses_one(self, key: AttemptKey, name: str) -> bool:
+        """Whether a command that runs goes on without one of its nodes, as so many are left as it needs."""
+        tried = self._tries[self._lease_of[key]]
+        (names, amounts), need = self._held[key], tried.record.request.job.needs.need
+        if not tried.has_begun or tried.is_suspended or not 0 < need < len(names):
+            return False
+        self._leave((name,), amounts)
+        self._held[key] = tuple(one for one in names if one != name), amounts
+        return True
 
     def _repair(self, name: str) -> list[JobEvent]:
         self._down.discard(name)

@@ -95,6 +95,9 @@ class JobEntry:
     count: Annotated[int, Whole("number of such jobs", most=1_000_000)] = 1
     every_ms: Annotated[int, Seconds("time between their submissions")] = 0
     nodes: Annotated[int, Whole("number of nodes that a job runs on at the same time", most=MOST_SLOTS)] = 1
+    need: Annotated[
+        int, Whole("number of them that must be left for it to go on when nodes fail; 0: all", least=0, most=MOST_SLOTS)
+    ] = 0
     cores: Annotated[int, Whole("cores on each of them")] = 1
     memory_mib: Annotated[int, Whole("memory on each of them", least=0)] = 256
     disk_mib: Annotated[int, Whole("disk on each of them", least=0)] = 0
@@ -113,6 +116,7 @@ class JobEntry:
             amounts=Amounts(self.cores, self.memory_mib, self.disk_mib),
             execution_ms=self.runs_ms if self.estimate_ms is None else self.estimate_ms,
             nodes=self.nodes,
+            need=self.need,
             cpu_mhz=self.cpu_mhz,
             software=tuple(map(software, self.software)),
         )

@@ -283,3 +283,41 @@ def test_whoever_waits_for_changes_hears_of_a_node_that_falls(tmp_path: Path) ->
         await site.close()
 
     asyncio.run(play())
+
+
+def group(least: int, command: tuple[str, ...] = WORK) -> EmulatedMachines:
+    """A command on three nodes that needs so many of them."""
+    site = machines(slots=4, nodes=tuple(EmulatedNode(f"n{number}") for number in range(1, 5)))
+    asked = replace(order(Verb.START, 1, vms=3, command=command))
+    told(site, 0, replace(asked, constraints=PlacementConstraints(("n1", "n2", "n3"), least=least)))
+    site.pass_time(1)
+    return site
+
+
+def test_a_command_goes_on_with_as_many_nodes_as_it_needs_and_ends_in_its_time() -> None:
+    site = group(2)
+    site.inject("n2", Fault.NODE_DIED, 10, HOUR_MS)
+    assert (here(site, 1).phase, here(site, 1).nodes) == (Phase.RUNNING, ("n1", "n3"))
+    site.pass_time(MINUTE_MS)
+    assert (here(site, 1).phase, here(site, 1).exit_status) == (Phase.ENDED, 0)
+    told(site, MINUTE_MS, order(Verb.STOP, 1))
+    assert [(node.name, node.free_cores) for node in site.nodes(MINUTE_MS)] == [(f"n{n}", 4) for n in range(1, 5)]
+
+
+@pytest.mark.parametrize(("least", "fallen"), [(2, ("n1", "n2")), (0, ("n2",)), (3, ("n3",)), (1, ("n1", "n2", "n3"))])
+def test_it_fails_with_fewer(least: int, fallen: tuple[str, ...]) -> None:
+    site = group(least)
+    for at_ms, node in enumerate(fallen, 10):
+        assert here(site, 1).phase is Phase.RUNNING
+        site.inject(node, Fault.NODE_DIED, at_ms, HOUR_MS)
+    assert (here(site, 1).phase, here(site, 1).fault) == (Phase.FAILED, Fault.NODE_DIED)
+
+
+def test_it_is_suspended_and_resumed_on_those_that_are_left() -> None:
+    site = group(2)
+    site.inject("n2", Fault.NODE_DIED, 10, HOUR_MS)
+    told(site, 20, order(Verb.SUSPEND, 1))
+    site.pass_time(10 * MINUTE_MS)
+    told(site, 10 * MINUTE_MS, order(Verb.RESUME, 1, 2))
+    site.pass_time(HOUR_MS)
+    assert (here(site, 1).phase, here(site, 1).nodes) == (Phase.ENDED, ("n1", "n3"))

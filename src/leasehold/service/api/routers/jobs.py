@@ -227,6 +227,7 @@ def _needs_of(body: JobSpec) -> Needs:
         amounts=Amounts(body.cores, body.memory_mib, body.disk_mib),
         execution_ms=read_duration(body.execution_s),
         nodes=body.nodes,
+        need=body.need,
         cpu_mhz=body.cpu_mhz,
         software=tuple(software(text) for text in body.software),
         inputs=tuple(InputFile(file.name, file.size_bytes, file.place) for file in body.inputs),

@@ -335,7 +335,8 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         if order.constraints.placed:
             problem = self._nodes.problem_with_placed(order.constraints, memory_mib, now_ms)
         else:
-            problem = self._nodes.problem_with(constraints, vms, memory_mib, now_ms)
+            machines = len(constraints.nodes) or vms  # fewer than VMs, where some were lost
+            problem = self._nodes.problem_with(constraints, machines, memory_mib, now_ms)
         return problem or order_rules.no_room_for(vms, self.used_vms, self.hardware.slots)
 
     def _take_in(self, order: Order, now_ms: int) -> None:
@@ -350,6 +351,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             cores=order.constraints.cores or 1,
             is_placed=bool(order.constraints.nodes),
             gpus=self._nodes.gpus_of(order.constraints),
+            least=order.constraints.least,
         )
         self.add(instance)
         origin = f" from {order.other_site}" if order.other_site else ""
@@ -458,12 +460,28 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         What was to come before is still to come: where the node was cut off it was only not to be seen yet.
         """
         for instance in self.all():
+            if node in instance.nodes and not instance.is_over and self._loses_one(instance, node, at_ms):
+                continue
             if node in instance.nodes and not instance.is_over:
                 before = tuple(change for change in instance.coming if change.at_ms <= at_ms)
                 if not any(change.then.phase in OVER for change in before):
                     instance.coming = before
                     self._schedule_change(instance, at_ms, then)
         self._let_happen(at_ms)
+
+    def _loses_one(self, instance: EmulatedInstance, node: str, at_ms: int) -> bool:
+        """Whether a command that runs goes on without one of its machines, as so many are left as it needs."""
+        is_one_of_several = instance.nodes.count(node) == 1 and 0 < instance.least < len(instance.nodes)
+        if instance.phase is not Phase.RUNNING or not is_one_of_several:
+            return False
+        self._nodes.take((node,), -instance.cores, -instance.memory_mib)
+        self._nodes.take_gpus([one for one in instance.gpus if one[0] == node], -1)
+        instance.nodes = tuple(one for one in instance.nodes if one != node)
+        instance.gpus = tuple(one for one in instance.gpus if one[0] != node)
+        self.touch(instance)
+        self.report(instance)
+        self._write(Action.FAIL, instance, at_ms, f"on {node}, and goes on on {', '.join(instance.nodes)}")
+        return True
 
     def _write(self, action: Action, instance: EmulatedInstance, at_ms: int, detail: str = "") -> None:
         self._audit.append(AuditLine(at_ms, instance.lease_id, instance.incarnation, action, detail))

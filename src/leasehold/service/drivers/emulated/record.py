@@ -67,6 +67,7 @@ class EmulatedInstance(Instance):
     cores: int = 1
     is_placed: bool = False
     gpus: tuple[tuple[str, int, int], ...] = ()
+    least: int = 0
 
     @property
     def size(self) -> str:
