@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 from leasehold.gateway.alarm import GATEWAY
 from leasehold.gateway.guests import Guests
@@ -62,6 +63,8 @@ class Dispatcher:
         self._routing = routing
         self._changes = changes
         self._looked_at: dict[str, int] = {}
+        self._views: dict[int, RoutingView] = {}
+        self._memo: dict[object, Any] = {}
         self.recalled: set[int] = set()
         """Leases at sites that decide for themselves, which their users want back."""
 
@@ -382,9 +385,21 @@ class Dispatcher:
         return policy.route(request, self.view(sites, now_ms), now_ms)
 
     def view(self, sites: Sequence[SiteFacts], now_ms: int) -> RoutingView:
-        """Show these sites to the policy."""
-        information = self._routing.policy.information
-        return RoutingView(self._registry.federation, sites, self._knowledge, information, now_ms)
+        """Show these sites to the policy; the same view for the same sites, until `look_anew`."""
+        known = self._views.get(id(sites))
+        if known is None:
+            information = self._routing.policy.information
+            federation = self._registry.federation
+            known = RoutingView(federation, sites, self._knowledge, information, now_ms, self._memo)
+            self._views[id(sites)] = known  # it holds the sites, so that no others have this id meanwhile
+        return known
+
+    def look_anew(self) -> None:
+        """Forget the views that were shown: a site has changed since, or time has passed."""
+        if self._views:
+            self._views.clear()
+            self._memo.clear()  # what is in it refers to the views that refer to it
+            self._memo = {}
 
     def look_at_each(self, times: range) -> None:
         """Learn what the policy would have, had it been shown all sites that lend at each of these times."""
@@ -408,6 +423,7 @@ class Dispatcher:
 
     def _was_sent(self, lease: Lease, name: str, reason: Reason, rule: str, now_ms: int) -> None:
         """Note that a request is where it was sent, or on its way."""
+        self.look_anew()
         self._pending.remove(lease)
         lease.dispatched_ms = now_ms
         self._knowledge.sent(lease)
@@ -481,6 +497,7 @@ class RetryLoop:
         pending = self._pending
         arrivals, pending.arrivals = pending.arrivals, {}
         pending.dirty = False
+        self._dispatcher.look_anew()
         if pending.queues.key_of:
             pending.queues.route_heads(
                 lambda lease: self._dispatcher.route(lease, now_ms),
@@ -535,6 +552,7 @@ class RetryLoop:
         if not held:
             return (), now_ms + LONGEST_SLEEP_MS
         sites = self._registry.open(self._registry.federation.sites)
+        self._dispatcher.look_anew()  # how long a selection holds follows from what was asked for it alone
         selection = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
         if not isinstance(selection, Selection):
             return selection, None
@@ -572,6 +590,7 @@ class RetryLoop:
                 self._pending.alarm.look_again(verdict.until_ms, now_ms)
             return
         rule = verdict.rule or self._routing.policy.name
+        self._dispatcher.look_anew()
         if verdict.site == lease.site:
             self._relocator.resume(lease, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
             return

@@ -98,7 +98,10 @@ class DemandOutlook:
 
     def within(self, span_ms: float) -> Tail:
         """Give the distribution for the horizon nearest to a span."""
-        index = bisect_left(_MIDDLES_MS, span_ms)
+        return self.at_horizon(horizon_near(span_ms))
+
+    def at_horizon(self, index: int) -> Tail:
+        """Give the distribution for one of `HORIZONS_MS`."""
         known = self._tails.get(index)
         if known is None:
             known = self._tails[index] = self._table.tail(index, self._age)
@@ -428,6 +431,11 @@ class _Counts:
         for level, weight in weights:
             self.histogram[level] = weight
         self.weight = math.fsum(self.histogram)
+
+
+def horizon_near(span_ms: float) -> int:
+    """Say which of `HORIZONS_MS` is nearest to a span."""
+    return bisect_left(_MIDDLES_MS, span_ms)
 
 
 def _first_from(at_ms: int, times: range) -> int:

@@ -13,10 +13,10 @@ lies between 0 and 1; room that is not there has none. The span is what is likel
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leasehold.model.request import NEVER_MS, Request
-from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook
+from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook, horizon_near
 from leasehold.routing.policy import Waiting
 from leasehold.routing.view import EarliestStart, RoutingView, SiteFacts
 
@@ -33,20 +33,31 @@ class PricedRoom:
     free_vms: int
     outlook: DemandOutlook
     earliest_start_ms: EarliestStart | None
+    _prices: dict[tuple[int, int], float] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, site: SiteFacts, view: RoutingView) -> "PricedRoom":
-        """Look at a site."""
-        live = view.live(site.name)
-        return cls(site, live.unclaimed_vms, view.outlook(site.name), live.earliest_start_ms)
+    def seen(cls, site: SiteFacts, view: RoutingView) -> "PricedRoom":
+        """Look at a site, once in a moment."""
+        known = view.memo.get(site)
+        if known is None:
+            live = view.live(site.name)
+            known = cls(site, live.free_vms - live.guest_waiting_vms, view.outlook(site.name), live.earliest_start_ms)
+            view.memo[site] = known
+        assert isinstance(known, cls)
+        return known
 
     def price(self, vms: int, span_ms: float, horizon: float = HORIZON) -> float:
         """Price so many VMs for a span in wall time; infinite where they are not there."""
         if vms > self.free_vms:
             return math.inf
-        tail = self.outlook.within(min(span_ms, horizon * self.outlook.scale_ms))
-        left_vms = self.free_vms - vms
-        return ANYBODY * tail.at_least(left_vms + 1) + THESE * tail.mean(left_vms + 1, self.free_vms)
+        longest_ms = horizon * self.outlook.scale_ms
+        key = vms, horizon_near(span_ms if span_ms < longest_ms else longest_ms)
+        known = self._prices.get(key)
+        if known is None:
+            tail, left_vms = self.outlook.at_horizon(key[1]), self.free_vms - vms
+            known = ANYBODY * tail.at_least(left_vms + 1) + THESE * tail.mean(left_vms + 1, self.free_vms)
+            self._prices[key] = known
+        return known
 
     def wall_ms(self, duration_ms: int) -> float:
         """Give how long something takes here that takes so long at the reference speed."""
@@ -71,14 +82,26 @@ class PricedOffers:
     def __init__(self, sites: Sequence[SiteFacts], view: RoutingView) -> None:
         """Look at these sites."""
         self._view = view
-        self.rooms = {site.name: PricedRoom.at(site, view) for site in sites}
+        self.rooms = {site.name: PricedRoom.seen(site, view) for site in sites}
         rooms = self.rooms.values()
         self.are_learnt = any(room.outlook.is_learnt for room in rooms)
         self.scale_ms = float(FIRST_SCALE_MS)
         if rooms:
             self.scale_ms = math.fsum(room.outlook.scale_ms for room in rooms) / len(rooms)
         self.fastest = max((one.site.speed_mips / one.site.reference_mips for one in rooms), default=1.0)
+        self._most_vms = max((room.free_vms for room in rooms), default=0)
         self._least: dict[tuple[str, int, int], float] = {}
+        self._likely_ms: dict[int, int] = {}
+        self._needed_parts: dict[str, float] = {}
+
+    @classmethod
+    def seen(cls, view: RoutingView) -> "PricedOffers":
+        """Return what the sites of a view ask for: computed once for all requests that are shown this view."""
+        known = view.memo.get(view)
+        if known is None:
+            known = view.memo[view] = cls(view.sites, view)
+        assert isinstance(known, cls)
+        return known
 
     def cheapest(self, waiting: Waiting, horizon: float = HORIZON) -> list[tuple[float, PricedRoom]]:
         """Return the sites where a request could run, with prices: cheapest first, then most free VMs."""
@@ -96,18 +119,31 @@ class PricedOffers:
 
     def likely_ms(self, waiting: Waiting) -> int:
         """Return its likely remaining run time at the reference speed: part of what is left."""
-        return max(1, round(self._view.needed_part(waiting.request) * waiting.left_ms))
+        request = waiting.request
+        known = self._likely_ms.get(request.id)
+        if known is None:
+            path = request.path
+            part = self._needed_parts.get(path)
+            if part is None:
+                part = self._needed_parts[path] = self._view.needed_part(request)
+            known = self._likely_ms[request.id] = max(1, round(part * waiting.left_ms))
+        return known
 
     def least(self, waiting: Waiting) -> float:
         """Return the lowest price for a request, or slightly less: computed once for all alike."""
+        vms = waiting.request.slots
+        if vms > self._most_vms:
+            return math.inf
         home = "" if can_move(waiting) else waiting.home
         size = self.likely_ms(waiting).bit_length()
-        key = (home, waiting.request.slots, size)
+        key = (home, vms, size)
         known = self._least.get(key)
         if known is None:
-            vms, short_ms = waiting.request.slots, 1 << size >> 1
-            prices = (room.price(vms, room.wall_ms(short_ms)) for room in self._for(waiting))
-            known = self._least[key] = min(prices, default=math.inf)
+            known, short_ms = math.inf, 1 << size >> 1
+            for room in self._for(waiting):
+                if vms <= room.free_vms:
+                    known = min(known, room.price(vms, room.wall_ms(short_ms)))
+            self._least[key] = known
         return known
 
     def steady_until_ms(self) -> int:

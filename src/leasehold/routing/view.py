@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.request import LeaseType, Request
@@ -68,7 +68,7 @@ class EarliestStart(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SiteLive:
     """How a site is right now.
 
@@ -104,6 +104,7 @@ class SiteSet:
             raise InvalidField("sites", [site.name for site in self.sites], "a name of its own for each site")
         self._sizes = sorted({site.slots for site in self.sites})
         self._at_least = [tuple(s for s in self.sites if s.slots >= size) for size in self._sizes]
+        self._at_least[:1] = [self.sites] if self._sizes else []
         self._at_least.append(())
 
     def __getitem__(self, name: str) -> SiteFacts:
@@ -176,7 +177,10 @@ class Sources(Protocol):
 
 
 class RoutingView:
-    """One request's view of the federation, made in constant time and valid for this moment.
+    """A view of the federation, made in constant time and valid for this moment.
+
+    Requests for which the same sites may be chosen are shown the same view, until something was sent to a site or time
+    has passed. All views until then share ``memo``: there a policy may keep what it needs again for the next request.
 
     ``sites``       the sites that may be chosen, in the federation's order
     ``federation``  all sites, also those that cannot take this request
@@ -184,7 +188,7 @@ class RoutingView:
     The methods raise UndeclaredInformation when a policy asks for more than it declared.
     """
 
-    __slots__ = ("_information", "_now_ms", "_sources", "federation", "sites")
+    __slots__ = ("_information", "_now_ms", "_sources", "federation", "memo", "sites")
 
     def __init__(
         self,
@@ -193,9 +197,11 @@ class RoutingView:
         sources: Sources,
         information: Information,
         now_ms: int,
+        memo: dict[object, Any] | None = None,
     ) -> None:
         self.federation = federation
         self.sites = sites
+        self.memo = {} if memo is None else memo
         self._sources = sources
         self._information = information
         self._now_ms = now_ms

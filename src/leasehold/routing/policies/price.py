@@ -20,5 +20,5 @@ class Price(RoutingPolicy):
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
         """Compare the prices."""
-        _, room = PricedOffers(view.sites, view).cheapest(newcomer(request))[0]
+        _, room = PricedOffers.seen(view).cheapest(newcomer(request))[0]
         return Dispatch(room.site.name)

@@ -37,7 +37,7 @@ class PriceAndPark(WaitForIdle):
 
     def resume(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
         """Continue a guest once the price has fallen to what it accepts after its wait."""
-        return self.start_or_hold(saved, PricedOffers(view.sites, view), now_ms)
+        return self.start_or_hold(saved, PricedOffers.seen(view), now_ms)
 
     def accepted(self, waiting: Waiting, offers: PricedOffers) -> tuple[float, float]:
         """Return the same for a parked guest; Migratable ones wait only here."""

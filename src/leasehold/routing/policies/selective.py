@@ -36,7 +36,7 @@ class Selective(PriceAndPark):
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Look at the least price of Migratable requests first."""
         if request.lease_type is LeaseType.MIGRATABLE:
-            offers = PricedOffers(view.sites, view)
+            offers = PricedOffers.seen(view)
             price, _ = offers.cheapest(newcomer(request), self.horizon(request))[0]
             if offers.are_learnt and price > self.patience.refused_above:
                 return Refuse(Reason.TOO_RISKY)

@@ -66,7 +66,7 @@ class WaitForIdle(RoutingPolicy):
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Send requests that cannot wait, and start those that need not."""
-        one, offers = newcomer(request), PricedOffers(view.sites, view)
+        one, offers = newcomer(request), PricedOffers.seen(view)
         if request.lease_type.is_best_effort and offers.are_learnt:
             return self.start_or_hold(one, offers, now_ms)
         _, room = offers.cheapest(one, self.horizon(request))[0]
@@ -89,7 +89,7 @@ class WaitForIdle(RoutingPolicy):
         Prices stay as they are until a site's state changes or more was learnt there; what a request accepts rises
         with its wait. So the time at which it accepts the present price is known.
         """
-        offers, ripe, again_ms = PricedOffers(view.sites, view), list[Waiting](), NEVER_MS
+        offers, ripe, again_ms = PricedOffers.seen(view), list[Waiting](), NEVER_MS
         for one in waiting:
             price, limit = offers.least(one), self.limit(one, offers, now_ms)
             if price <= limit:
