@@ -45,7 +45,7 @@ cdef class Profile:
     @cython.locals(i=Py_ssize_t)
     cpdef ms next_change_ms(self, ms after_ms) except? -1
     cpdef Py_ssize_t changes_between(self, ms begin_ms, ms end_ms) except? -2
-    @cython.locals(i=Py_ssize_t, k=Py_ssize_t, steps=Py_ssize_t, start=ms, end=ms, times=cython.longlong[::1], free=cython.longlong[::1])
+    @cython.locals(i=Py_ssize_t, k=Py_ssize_t, start=ms, end=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms earliest(self, ms from_ms, ms span_ms, ms vms) except? -1
     @cython.locals(k=Py_ssize_t, most=ms, times=cython.longlong[::1], free=cython.longlong[::1])
     cpdef ms most_before(self, ms end_ms) except? -1
@@ -114,7 +114,7 @@ cdef class ReservationQueue:
     @cython.locals(pass_ms=ms, start_ms=ms, row=Py_ssize_t, due=RowHeap)
     cpdef ms next_pass_ms(self) except? -1
     @cython.locals(
-        plan=Profile, profile=Profile, row=Py_ssize_t, vms=ms, booked_ms=ms, from_ms=ms, start_ms=ms, until_ms=ms, most=ms,
+        plan=Profile, profile=Profile, row=Py_ssize_t, vms=ms, booked_ms=ms, from_ms=ms, start_ms=ms, until_ms=ms, most=ms, end_ms=ms, freed_ms=ms, looked_until_ms=ms,
         starts=cython.longlong[::1], sizes=cython.longlong[::1], spans=cython.longlong[::1], ready=cython.longlong[::1],
     )
     cdef _compress(self, ms now_ms)

@@ -345,19 +345,20 @@ class Profile:
 
         ``vms`` must not exceed ``slots``: the last step is empty, so that a start always exists.
         """
-        times, free, steps = self._times, self._free, self.steps
+        times, free = self._times, self._free
         i = self._find(from_ms) if cython.compiled else bisect_right(times, from_ms) - 1
         while True:
             while free[i] < vms:
                 i += 1
             start = times[i] if times[i] > from_ms else from_ms
             end = start + span_ms
-            k = i + 1
-            while k < steps and times[k] < end and free[k] >= vms:
-                k += 1
-            if k == steps or times[k] >= end:
+            # The last step without room rules out every start up to its end: looking backwards passes over most steps.
+            k = self._find(end - 1) if cython.compiled else bisect_left(times, end, i + 1) - 1
+            while k > i and free[k] >= vms:
+                k -= 1
+            if k <= i:
                 return start
-            i = k
+            i = k + 1
 
     def most_before(self, end_ms: int) -> int:
         """The most free VMs in any step that begins before ``end_ms``."""
@@ -404,16 +405,18 @@ class Profile:
         while True:
             while free[i] < vms:
                 i += 1
-            if times[i] >= stop_ms:  # the last step is empty, so no scan runs over
+            start = times[i]
+            if start >= stop_ms:  # the last step is empty, so no scan runs over
                 return booked_ms
-            start = times[i] if times[i] > from_ms else from_ms
+            if start < from_ms:
+                start = from_ms
             end = start + span_ms if start + span_ms < booked_ms else booked_ms
-            k = i + 1
-            while times[k] < end and free[k] >= vms:
-                k += 1
-            if times[k] >= end:
+            k = self._find(end - 1) if cython.compiled else bisect_left(times, end, i + 1) - 1
+            while k > i and free[k] >= vms:
+                k -= 1
+            if k <= i:
                 return start
-            i = k
+            i = k + 1
 
 
 def why_waiting(plan: Profile, ready_ms: int, vms: int, now_ms: int) -> int:
@@ -813,12 +816,13 @@ class ReservationQueue:
                 looked_until_ms = until_ms
                 if plan.freed_until_ms > until_ms:
                     until_ms = plan.freed_until_ms
-                if bounds is None:
-                    most = plan.most_before(until_ms)
-                    continue
                 # There is no more room than this anywhere: to look at every step again would take longer.
                 end_ms = start_ms + spans[row]
-                most = max(most, bounds.freed(max(booked_ms, end_ms), booked_ms + spans[row]))
+                freed_ms = booked_ms if booked_ms > end_ms else end_ms
+                if bounds is None:
+                    most = max(most, plan.most_between(freed_ms, booked_ms + spans[row]))
+                else:
+                    most = max(most, bounds.freed(freed_ms, booked_ms + spans[row]))
                 if until_ms > looked_until_ms:
                     most = max(most, plan.most_between(looked_until_ms, until_ms))
         # What they freed here is looked at when room is given back next, not for ever in turn.
@@ -846,9 +850,9 @@ class ReservationQueue:
         plan = self.plan
         self.moved = []
         begin_ms = plan.first_overbooked_ms()
-        end_ms = plan.last_overbooked_ms()
         if begin_ms == NEVER_MS and not all_of_them:
             return []
+        end_ms = plan.last_overbooked_ms()
         rows: list[int] = []
         promised_ms: list[int] = []
         for row in reversed(self.reserved):
@@ -864,9 +868,9 @@ class ReservationQueue:
             self.unbook(row, now_ms)
             if not all_of_them:
                 begin_ms = plan.first_overbooked_ms()
-                end_ms = plan.last_overbooked_ms()
                 if begin_ms == NEVER_MS:
                     break
+                end_ms = plan.last_overbooked_ms()
         later: list[int] = []
         for i in range(len(rows) - 1, -1, -1):
             row = rows[i]
