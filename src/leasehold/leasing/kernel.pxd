@@ -39,7 +39,7 @@ cdef class Profile:
     @cython.locals(i=Py_ssize_t)
     cpdef ms first_overbooked_ms(self) except? -1
     @cython.locals(i=Py_ssize_t, last=Py_ssize_t)
-    cpdef ms last_overbooked_ms(self) except? -1
+    cpdef ms last_overbooked_ms(self, ms before_ms=*) except? -1
     @cython.locals(i=Py_ssize_t)
     cdef Py_ssize_t _begun(self, ms at_ms) except -1
     @cython.locals(i=Py_ssize_t)

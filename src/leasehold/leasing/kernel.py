@@ -34,6 +34,7 @@ NOT_READY, BEHIND_OTHERS, ROOM_IN_USE = 3, 4, 5
 _LEAST_ROOM = 32
 _STALE_ENTRIES = 64
 _STEPS_AT_ONCE = 64
+_FEW_STEPS = 8
 _LONG_QUEUE = 4_096 if cython.compiled else 400
 """From so many reservations on `StartBounds` save more time than they take."""
 _MOST_BOUNDS = 32
@@ -190,8 +191,11 @@ class Profile:
         if last == len(times) or times[last] != end_ms:
             times.insert(last, end_ms)
             free.insert(last, free[last - 1])
-        for i in range(first, last):
-            free[i] += vms
+        if last - first < _FEW_STEPS:
+            for i in range(first, last):
+                free[i] += vms
+        else:
+            free[first:last] = [level + vms for level in free[first:last]]
         if free[last] == free[last - 1]:
             del times[last], free[last]
         if first and free[first] == free[first - 1]:
@@ -323,9 +327,14 @@ class Profile:
                 return self._times[i]
         return NEVER_MS
 
-    def last_overbooked_ms(self) -> int:
-        """When the last such step ends; -1 without one. The last step of all is empty, and never one of them."""
-        last = self.steps - 1
+    def last_overbooked_ms(self, before_ms: int = NEVER_MS) -> int:
+        """When the last such step ends that begins before then; -1 without one.
+
+        The last step of all is empty, and never one of them.
+        """
+        last = self._begun(before_ms - 1)
+        if last == self.steps:
+            last -= 1
         if not cython.compiled:
             while last > 0 and min(self._free[max(0, last - _STEPS_AT_ONCE) : last]) >= 0:
                 last -= _STEPS_AT_ONCE
@@ -867,10 +876,11 @@ class ReservationQueue:
             promised_ms.append(start_ms)
             self.unbook(row, now_ms)
             if not all_of_them:
-                begin_ms = plan.first_overbooked_ms()
-                if begin_ms == NEVER_MS:
+                # What was given back has made less of it over-booked, and no more.
+                begin_ms = plan.overbooked_from(begin_ms, end_ms)
+                if begin_ms == end_ms:
                     break
-                end_ms = plan.last_overbooked_ms()
+                end_ms = plan.last_overbooked_ms(end_ms)
         later: list[int] = []
         for i in range(len(rows) - 1, -1, -1):
             row = rows[i]

@@ -44,6 +44,8 @@ def storable(value: str) -> str:
 
 def one_line(value: str, most: int = MOST_DETAIL) -> str:
     """Make one line of a text, of so many characters at most, without invisible characters."""
+    if not value:
+        return value
     cut = value[: 4 * most]
     plain = "".join(letter if letter.isprintable() else " " for letter in cut)  # not so are bidi marks
     line = " ".join(plain.split())
