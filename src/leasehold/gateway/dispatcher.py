@@ -497,7 +497,6 @@ class RetryLoop:
         pending = self._pending
         arrivals, pending.arrivals = pending.arrivals, {}
         pending.dirty = False
-        self._dispatcher.look_anew()
         if pending.queues.key_of:
             pending.queues.route_heads(
                 lambda lease: self._dispatcher.route(lease, now_ms),
@@ -508,6 +507,7 @@ class RetryLoop:
             self._dispatcher.route(lease, now_ms)
         if again_ms is not None and self._only_policy_decides(arrivals):
             self._sleep(again_ms, now_ms)
+        self._dispatcher.look_anew()
 
     def _only_policy_decides(self, arrivals: Iterable[int]) -> bool:
         """Whether all that is pending, if anything, was there when the policy was asked, and waits for nothing else."""
