@@ -80,8 +80,16 @@ def test_the_metrics_page_is_the_catalogue() -> None:
 
 def test_the_reasons_page_has_every_reason_with_its_sentence() -> None:
     page = (REPOSITORY / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
-    written = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page, re.MULTILINE))
-    assert written == {reason: sentence(reason) for reason in Reason}
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| (.*) \|$", page, re.MULTILINE)
+    assert {reason: said for reason, said, _ in rows} == {reason: sentence(reason) for reason in Reason}
+
+
+def test_the_reasons_page_says_what_helps_wherever_a_request_did_not_get_its_way() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
+    went_well = {Reason.COMPLETED, Reason.CANCELLED_BY_USER}
+    for section in page.split("\n## ")[1:]:
+        rows = re.findall(r"^\| `([\w-]+)` \| (?:.+) \| (.*) \|$", section, re.MULTILINE)
+        assert section.startswith("Now\n") or all(cure or reason in went_well for reason, cure in rows)
 
 
 def test_the_jobs_page_has_every_reason_verdict_and_fault_with_its_words() -> None:
