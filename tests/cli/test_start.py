@@ -104,7 +104,7 @@ def test_version(cli: Cli) -> None:
         ("leasehold policy show mo", ["mov", "moml", "most-free"]),
         ("leasehold scenario show d", ["demo"]),
         ("leasehold sim run s", ["small.swf", "small.toml"]),
-        ("leasehold s", ["serve", "site", "store", "sim", "scenario"]),
+        ("leasehold s", ["serve", "site", "snapshot", "store", "sim", "scenario"]),
     ],
 )
 def test_names_complete_in_the_shell(folder: Path, words: str, offered: list[str]) -> None:

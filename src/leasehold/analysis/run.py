@@ -109,19 +109,9 @@ class Run:
         return self._read("placements")
 
     @cached_property
-    def nodes(self) -> pl.DataFrame:
-        """One row for each node of a cluster that is planned by nodes; no rows for a run without any."""
-        return self._read("nodes")
-
-    @cached_property
     def machines(self) -> pl.DataFrame:
         """What each machine of a lease there needs; no rows for a run without any."""
         return self._read("machines")
-
-    @cached_property
-    def placements(self) -> pl.DataFrame:
-        """On which nodes and devices the machines of a lease were, and when; no rows for a run without any."""
-        return self._read("placements")
 
     @cached_property
     def begin_ms(self) -> int:

@@ -77,7 +77,9 @@ Memory = Annotated[
 ]
 Cores = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Cores of each machine.", rich_help_panel=WHAT, min=1, show_default="1"),
+    typer.Option(
+        metavar="N", help="Cores of each machine; default 1.", rich_help_panel=WHAT, min=1, show_default=False
+    ),
 ]
 Gpus = Annotated[
     str,

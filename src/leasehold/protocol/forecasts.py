@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # a client needs none of it
     from leasehold.forecasting.what_if import Comparison
 
 MAX_CHANGES = 20
+MAX_KEYS = 20
 MAX_REPLICATIONS = 200
 MAX_RECORD_S = 300
 
@@ -122,7 +123,9 @@ class WhatIfSpec(RequestModel):
 
     model_config = examples({"changes": [{"drain": "das3"}], "horizon_s": 3600})
 
-    changes: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_CHANGES)] = Field(
+    changes: Annotated[
+        list[Annotated[dict[str, Any], Field(max_length=MAX_KEYS)]], Field(min_length=1, max_length=MAX_CHANGES)
+    ] = Field(
         description='Each one of `{"drain": SITE}`, `{"add_site": NAME, "slots": N}`, `{"site": NAME, "slots": N}` '
         '(also `local_policy`, `guest_policy`, `victims`), `{"policy": NAME}`, `{"load": FACTOR}`, '
         '`{"lend": SITE, "share": S}`.'
