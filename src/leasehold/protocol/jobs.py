@@ -46,7 +46,7 @@ _SPEC = {
 }  # fmt: skip
 _SMALL_SPEC = {"command": ["true"], "execution_s": 60}
 _NEEDS = {
-    "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1,
+    "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1, "need": 0,
     "software": ["python3-numpy >= 1.24"], "inputs": [], "execution_s": 600,
 }  # fmt: skip
 _ATTEMPT = {
