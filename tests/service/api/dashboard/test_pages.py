@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.service.api.house import CONFIG, SETTINGS, House, house_in
 
-from leasehold.service.api.dashboard.pages import STATIC_FILES
+from leasehold.protocol.fields import read_moment
+from leasehold.service.api.dashboard.pages import STATIC_FILES, ms_of
 from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.sessions import COOKIE
@@ -540,3 +541,36 @@ def test_today_counts_what_is_new_at_each_look(later: House) -> None:
     text = Page(get(later, "/", token).text).text
     assert "of 1 request that started" in text
     assert "guest, for 1 own request" in text
+
+
+# What is expected
+
+
+def _full(house: House) -> tuple[str, list[int], int]:
+    """Fill both sites for an hour, and let one lease wait; gives its owner's token, what runs, and what waits."""
+    token = house.token(consumer="physics")
+    running = [
+        house.submit(token, type="non-preemptable", vms=vms, duration_s=3600, name="<b>run")["id"] for vms in (64, 32)
+    ]
+    for lease in running:
+        house.running(lease, token)
+    return token, running, house.submit(token, vms=20, duration_s=600)["id"]
+
+
+def test_the_queue_and_the_story_say_when_a_lease_is_expected_to_start(house: House) -> None:
+    token, _, waiting = _full(house)
+    before = Page(get(house, "/queue", token).text).text
+    assert "90 %:" not in before
+    assert "What is expected" not in Page(get(house, f"/leases/{waiting}", token).text).text
+    house.portal.call(house.federation.forecasts.refresh)
+    shown = house.ask("GET", f"/v1/estimates/{waiting}", token).json()["estimates"][0]
+    for path in ("/queue", f"/leases/{waiting}"):
+        answer = get(house, path, token)
+        _is_whole(answer)
+        moments = [one["datetime"] for one in Page(answer.text).named("time")]
+        for name in ("earliest_at", "expected_at", "latest_at"):
+            assert ms_of(read_moment(shown[name])) in {ms_of(read_moment(one)) for one in moments}, (path, name)
+        assert re.search(r"[Ee]stimated .* ago", Page(answer.text).text), path
+    other = house.token(consumer="climate")
+    assert "90 %:" not in Page(get(house, "/queue", other).text).text
+    assert get(house, f"/leases/{waiting}", other).status_code == 404

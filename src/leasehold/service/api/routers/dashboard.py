@@ -27,6 +27,7 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol.agreements import Agreement
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.fields import Number, Text, moment_at, read_moment, unix_ms
+from leasehold.protocol.forecasts import LeaseEstimate
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery, Lease, LeaseFilter, LeaseSpec
 from leasehold.protocol.nodes import NodeFilter
 from leasehold.protocol.plans import PlannedAlternative
@@ -36,7 +37,7 @@ from leasehold.service.agreements import Accounts
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.dashboard import figures
 from leasehold.service.api.dashboard.pages import HEADERS, STATIC_FILES, duration, ms_of, page, plural, static
-from leasehold.service.api.routers import agreements, leases, nodes, sites, usage
+from leasehold.service.api.routers import agreements, forecasts, leases, nodes, sites, usage
 from leasehold.service.api.routers.changes import EventStream, Follower, _place, follow
 from leasehold.service.api.views import explain, leases_named, show_change, show_lease
 from leasehold.service.auth.errors import Forbidden, TooManyRequests, Unauthenticated
@@ -482,6 +483,7 @@ async def show_queue(call: Authorized, request: Request, query: Annotated[QueueQ
         rows = [show_lease(row) for row in found[:PAGE]]
         if len(found) > PAGE:
             following = _link(request, "/queue", **chosen, after=rows[-1].id)
+    expected = {one.lease: one for one in (await forecasts.list_estimates(call)).leases} if rows else {}
     return show(
         call,
         request,
@@ -492,6 +494,7 @@ async def show_queue(call: Authorized, request: Request, query: Annotated[QueueQ
         vms=sum(group.vms for group in groups),
         chosen={name: value for name, value in chosen.items() if value},
         rows=rows,
+        expected=expected,
         following=following,
         explain=explain,
         after=after,
@@ -707,7 +710,15 @@ async def _story(  # noqa: PLR0913 - as above
         done=_DONE.get(done, ""),
         problem=problem,
         waited_ms=_waited_ms(lease, now_ms),
+        expected=None if lease.is_over else await _expected(call, lease_id),
     )
+
+
+async def _expected(call: Call, lease_id: int) -> LeaseEstimate | None:
+    try:
+        return await forecasts.show_estimate(call, lease_id)
+    except NoSuchLease:
+        return None  # nothing is known of it yet
 
 
 def _waited_ms(lease: Lease, now_ms: int) -> int:
