@@ -10,8 +10,8 @@ from tests.service.api.house import House, asked, house_in
 
 TYPES = "'cancelable', 'suspendable', 'migratable' or 'non-preemptable'"
 FIELDS = (
-    "one of type, vms, duration_s, memory_mib, deadline, ready, local, site, name, project, group, domain, claims,"
-    " wait, max_restarts, command"
+    "one of type, vms, duration_s, memory_mib, cores, gpus, deadline, ready, local, site, name, project, group, domain,"
+    " claims, wait, max_restarts, notify, command"
 )
 A_TIME = "a time with its zone and at most milliseconds, as in '2026-11-21T10:43:36.120Z'"
 NO_DEADLINE = "none: a suspendable lease promises no deadline"
