@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.service.api.house import CONFIG, SETTINGS, House, house_in
 
+from leasehold.forecasting.calibration import Interval, Kind, Raw
 from leasehold.protocol.fields import read_moment
 from leasehold.service.api.dashboard.pages import STATIC_FILES, ms_of
 from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES
@@ -574,3 +575,31 @@ def test_the_queue_and_the_story_say_when_a_lease_is_expected_to_start(house: Ho
     other = house.token(consumer="climate")
     assert "90 %:" not in Page(get(house, "/queue", other).text).text
     assert get(house, f"/leases/{waiting}", other).status_code == 404
+
+
+def test_the_history_says_how_predictions_did_once_there_are_enough(house: House, admin: str) -> None:
+    member = house.token(consumer="physics")
+    assert "Not enough predictions yet." in Page(get(house, "/history", member).text).text
+    scored = house.federation.forecasts.calibration
+
+    def score(count: int, whom: str) -> None:
+        kind, raw = Kind("start", whom, "das3"), Raw(5.0, 0.5, 0.5)
+        for number in range(count):
+            scored.happened(kind, raw, Interval(100_000, 150_000, 200_000), 0, 50_000 if number % 4 == 0 else 150_000)
+
+    score(39, "own")
+    few = Page(get(house, "/history", member).text).text
+    assert "no kind has 40" in few
+    assert "not enough predictions yet" in few
+    score(41, "<b>suspendable")
+    answer = get(house, "/history", admin)
+    _is_whole(answer)
+    assert "<b>" not in answer.text
+    (shown,) = [one for one in house.ask("GET", "/v1/calibration", admin).json()["scores"] if one["whom"] == ""
+                and one["site"] == ""]  # fmt: skip
+    assert (shown["scored"], shown["covered"]) == (80, 59)
+    page = Page(answer.text)
+    assert "all any differed 80 90 % 74 % 63 % to 82 % 21 0" in page.text
+    assert "own users das3 differed 39 not enough predictions yet" in page.text
+    drawn = [one["width"] for one in page.named("rect") if one.get("height") == "10"]
+    assert str(round(1000 * shown["covered_share"])) in drawn

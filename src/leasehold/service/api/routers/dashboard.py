@@ -20,6 +20,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from leasehold.forecasting.calibration import ENOUGH
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
@@ -917,6 +918,8 @@ async def show_history(call: Authorized, request: Request, period: str = "1h") -
     title, begin_ms, end_ms, step_ms = _period(call, period)
     which = filters.LeaseFilter(visible(call.principal, Permission.LEASE_SEE), since_ms=begin_ms)
     groups = await run_in_threadpool(call.federation.store.outcomes, which, 0, step_ms)
+    may_see = bool(reach(call.principal, Permission.SITE_SEE))
+    calibration = await forecasts.show_calibration(call) if may_see else None
     return show(
         call,
         request,
@@ -927,6 +930,8 @@ async def show_history(call: Authorized, request: Request, period: str = "1h") -
         periods=_PERIODS,
         title=title,
         bucket_ms=step_ms,
+        calibration=calibration,
+        enough=ENOUGH,
     )
 
 
