@@ -603,3 +603,26 @@ def test_the_history_says_how_predictions_did_once_there_are_enough(house: House
     assert "own users das3 differed 39 not enough predictions yet" in page.text
     drawn = [one["width"] for one in page.named("rect") if one.get("height") == "10"]
     assert str(round(1000 * shown["covered_share"])) in drawn
+
+
+def test_a_story_says_what_would_have_saved_a_lease_or_would_help_one_that_waits(house: House, admin: str) -> None:
+    guest, _ = preempted(house)
+    owner = house.token(consumer="physics")
+    link = f"/leases/{guest}?help=1"
+    assert link in {one["href"] for one in Page(get(house, f"/leases/{guest}", owner).text).named("a")}
+    answer = get(house, link, owner)
+    _is_whole(answer)
+    explained = house.ask("GET", f"/v1/leases/{guest}/explanation", owner).json()
+    assert [one["tried"] for one in explained["preemptions"]] == [True]
+    told = Page(answer.text).text
+    assert "(tried)." in told
+    assert f"for {explained['preemptions'][0]['for_whom']}." in told
+    for way in explained["preemptions"][0].get("spared_as", []):
+        assert way["by"] == "alone" or f"as a {way.get('type')} lease" in told or f"with {way.get('vms')} VM" in told
+    house.submit(owner, type="non-preemptable", vms=32, duration_s=3600)
+    waits = house.submit(owner, vms=20, duration_s=3600)["id"]
+    better = house.ask("GET", f"/v1/leases/{waits}/explanation", owner).json()["alternatives"]
+    page = Page(get(house, f"/leases/{waits}?help=1", owner).text)
+    assert ("What would be better off now" in page.text) == bool(better)
+    assert get(house, link, house.token(consumer="climate")).status_code == 404
+    assert get(house, link, admin).status_code == 200

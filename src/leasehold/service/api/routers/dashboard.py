@@ -666,10 +666,17 @@ async def show_leases(
 @router.get("/leases/{lease_id:number}", response_class=HTMLResponse)
 @needs(Permission.LEASE_SEE)
 async def show_story(
-    call: Authorized, request: Request, response: Response, lease_id: Number, cursor: str = "", done: str = ""
+    call: Authorized,
+    request: Request,
+    response: Response,
+    *,
+    lease_id: Number,
+    cursor: str = "",
+    done: str = "",
+    help: str = "",  # noqa: A002 - its name in the address
 ) -> HTMLResponse:
-    """Tell what happened to a lease and why, and offer what the caller may do with it."""
-    return await _story(call, request, response, lease_id, cursor=cursor, done=done)
+    """Tell what happened to a lease and why, and offer what the caller may do with it; on demand, what would help."""
+    return await _story(call, request, response, lease_id, cursor=cursor, done=done, helps=bool(help))
 
 
 _DONE = {"cancelled": "The lease was cancelled.", "extended": "The lease was extended.", "submitted": "Submitted."}
@@ -683,11 +690,16 @@ async def _story(  # noqa: PLR0913 - as above
     *,
     cursor: str = "",
     done: str = "",
+    helps: bool = False,
     problem: str = "",
     status: int = 200,
 ) -> HTMLResponse:
     federation = call.federation
     lease = await run_in_threadpool(leases.show_one_lease, call, lease_id)
+    explained = None
+    if helps:  # alternatives are planned by the engine, so nobody is given them who did not ask
+        call.charge(PLANNING)
+        explained = await leases.explain_lease(call, lease_id)
     query = JournalQuery.of(limit=200, cursor=cursor)
     journal = await run_in_threadpool(leases.show_journal, call, lease_id, query, request, response)
     row = await run_in_threadpool(federation.store.lease, lease_id)
@@ -712,6 +724,8 @@ async def _story(  # noqa: PLR0913 - as above
         problem=problem,
         waited_ms=_waited_ms(lease, now_ms),
         expected=None if lease.is_over else await _expected(call, lease_id),
+        explained=explained,
+        help_link=_link(request, f"/leases/{lease_id}", help=1),
     )
 
 
