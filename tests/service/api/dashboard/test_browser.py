@@ -146,9 +146,9 @@ def test_the_story_of_a_preemption(window: Browser, served: Served) -> None:
     assert window.log() == []
 
 
-PAGES = ("/", "/loans", "/queue", "/timeline", "/leases", "/leases/1?help=1", "/nodes", "/what-if", "/history", "/decisions",
-         "/decisions/1", "/submit", "/form/jobs", "/docs", "/what-if?type=suspendable&vms=2&duration_s=9&unit=minutes",
-         "/leases/99999")  # fmt: skip
+PAGES = ("/", "/loans", "/queue", "/timeline", "/leases", "/leases/1?help=1", "/nodes", "/what-if", "/history",
+         "/decisions", "/decisions/1", "/submit", "/form/jobs", "/docs",
+         "/what-if?type=suspendable&vms=2&duration_s=9&unit=minutes", "/leases/99999")  # fmt: skip
 
 
 def findings(window: Browser) -> list[str]:
