@@ -204,15 +204,6 @@ def _from_snapshot(spec: "WhatIfSpec", path: Path) -> "WhatIf":
 
 
 _PATIENCE_S = 120.0
-_NAMES = {
-    "own_wait_s": "own users wait",
-    "own_delayed": "own users who wait",
-    "guest_wait_s": "guests wait",
-    "guests_started": "guests started",
-    "preemptions": "preemptions",
-    "guest_vm_h": "lent to guests, VM-h",
-    "utilisation_pct": "utilisation, %",
-}
 
 
 def _show(found: "WhatIf") -> None:
@@ -229,6 +220,8 @@ def _show(found: "WhatIf") -> None:
 
 
 def _row(one: "WhatIfFigure") -> list[str]:
+    from leasehold.protocol.forecasts import FIGURE_NAMES
+
     def shown(value: float) -> str:
         if one.name.endswith("_s"):
             sign = "-" if value < 0 else ""
@@ -239,7 +232,7 @@ def _row(one: "WhatIfFigure") -> list[str]:
     same = one.difference == one.difference_from == one.difference_to == 0
     return [
         one.site or "all",
-        _NAMES[one.name],
+        FIGURE_NAMES[one.name],
         shown(one.as_is),
         shown(one.changed),
         "" if same else shown(one.difference),

@@ -150,6 +150,18 @@ class WhatIfFigure(ResponseModel):
     is_clear: bool = Field(description="Whether that interval does not contain 0.")
 
 
+FIGURE_NAMES = {
+    "own_wait_s": "own users wait",
+    "own_delayed": "own users who wait",
+    "guest_wait_s": "guests wait",
+    "guests_started": "guests started",
+    "preemptions": "preemptions",
+    "guest_vm_h": "lent to guests, VM-h",
+    "utilisation_pct": "utilisation, %",
+}
+"""What the figures of what-if are called where people read them."""
+
+
 class WhatIf(ResponseModel):
     """Two futures side by side; both meet the same requests and run times."""
 

@@ -148,7 +148,8 @@ def test_the_story_of_a_preemption(window: Browser, served: Served) -> None:
 
 PAGES = ("/", "/loans", "/queue", "/timeline", "/leases", "/leases/1?help=1", "/nodes", "/what-if", "/history",
          "/decisions", "/decisions/1", "/submit", "/form/jobs", "/docs",
-         "/what-if?type=suspendable&vms=2&duration_s=9&unit=minutes", "/leases/99999")  # fmt: skip
+         "/what-if?type=suspendable&vms=2&duration_s=9&unit=minutes", "/what-if?drain=mine&horizon=1",
+         "/leases/99999")  # fmt: skip
 
 
 def findings(window: Browser) -> list[str]:

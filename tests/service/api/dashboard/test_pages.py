@@ -626,3 +626,27 @@ def test_a_story_says_what_would_have_saved_a_lease_or_would_help_one_that_waits
     assert ("What would be better off now" in page.text) == bool(better)
     assert get(house, link, house.token(consumer="climate")).status_code == 404
     assert get(house, link, admin).status_code == 200
+
+
+def test_what_if_shows_two_futures_to_those_who_may_ask_and_changes_nothing(house: House, admin: str) -> None:
+    member = house.token(consumer="physics")
+    for _ in range(4):
+        house.submit(member, vms=30, duration_s=1200)
+    assert "Compare" not in Page(get(house, "/what-if", member).text).text
+    asked = "/what-if?drain=&policy=&load=&resize=das3&slots=30&horizon=1"
+    assert get(house, asked, member).status_code == 403
+    answer = get(house, asked, admin)
+    _is_whole(answer)
+    page = Page(answer.text)
+    assert "pairs of simulated futures of 1 h" in page.text
+    assert "95 % interval of the difference" in page.text
+    for said in ("guests wait", "own users wait", "all sites", "lyon"):
+        assert said in page.text
+    assert house.ask("GET", "/v1/sites/das3", admin).json()["slots"] == 64
+    wrong = ("slots=x&resize=das3", "slots=4", "load=nan", "load=101", "load=x", "policy=nonsense", "", "drain=%3Cb%3E",
+             "resize=das3&slots=0")  # fmt: skip
+    for query in wrong:
+        answer = get(house, f"/what-if?{query}&horizon=1", admin)
+        assert (answer.status_code, 'role="alert"' in answer.text, "<b>" in answer.text) == (422, True, False), query
+    for horizon in ("nan", "-1", "soon", "1e300"):
+        assert get(house, f"/what-if?drain=lyon&horizon={horizon}", admin).status_code == 422, horizon

@@ -8,6 +8,7 @@ the configuration makes them public.
 import html
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from secrets import token_urlsafe
 from time import monotonic
 from typing import Annotated, Any
@@ -28,11 +29,12 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol.agreements import Agreement
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.fields import Number, Text, moment_at, read_moment, unix_ms
-from leasehold.protocol.forecasts import LeaseEstimate
+from leasehold.protocol.forecasts import FIGURE_NAMES, LeaseEstimate, WhatIfSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery, Lease, LeaseFilter, LeaseSpec
 from leasehold.protocol.nodes import NodeFilter
 from leasehold.protocol.plans import PlannedAlternative
 from leasehold.protocol.problems import Kind
+from leasehold.routing.registry import routing_policy_names
 from leasehold.service.accounting import Use, Window, account, together
 from leasehold.service.agreements import Accounts
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
@@ -42,7 +44,7 @@ from leasehold.service.api.routers import agreements, forecasts, leases, nodes, 
 from leasehold.service.api.routers.changes import EventStream, Follower, _place, follow
 from leasehold.service.api.views import explain, leases_named, show_change, show_lease
 from leasehold.service.auth.errors import Forbidden, TooManyRequests, Unauthenticated
-from leasehold.service.auth.permissions import Permission, Target, allowed, reach, visible
+from leasehold.service.auth.permissions import FEDERATION, Permission, Target, allowed, reach, require, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.auth.sessions import COOKIE, require_same_origin
 from leasehold.service.auth.sign_in import COOKIE as SIGN_IN_COOKIE
@@ -880,9 +882,59 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
             problem, wrong = str(error), error.field
         except LeaseholdError as error:
             problem = str(error)
-    form = _lease_form(call, fields, problem, wrong)
+    compared, no_change = None, ""
+    if "horizon" in fields:
+        require(call.principal, Permission.FUTURE_ASK, FEDERATION)
+        try:
+            compared = await forecasts.ask_what_if(call, _changes(fields))
+        except InvalidField as error:
+            no_change = str(error)
     others = [] if found is None else [(one, _asked_so(request, fields, one)) for one in found.alternatives]
-    return show(call, request, "what-if.html", "/what-if", 422 if problem else 200, found=found, others=others, **form)
+    return show(
+        call,
+        request,
+        "what-if.html",
+        "/what-if",
+        422 if problem or no_change else 200,
+        found=found,
+        others=others,
+        may_ask=allowed(call.principal, Permission.FUTURE_ASK, FEDERATION),
+        compared=compared,
+        no_change=no_change,
+        figure_names=FIGURE_NAMES,
+        sites=[one.name for one in call.federation.config.clusters],
+        policies=routing_policy_names(),
+        **_lease_form(call, fields, problem, wrong),
+    )
+
+
+def _changes(fields: Mapping[str, str]) -> WhatIfSpec:
+    """Read what would be different, and for how long, from the fields of the form; raises InvalidField."""
+    changes: list[dict[str, object]] = [{name: fields[name]} for name in ("drain", "policy") if fields.get(name)]
+    if fields.get("load"):
+        changes.append({"load": _finite(fields, "load")})
+    if fields.get("resize") or fields.get("slots"):
+        slots = fields.get("slots", "")
+        if not slots.isdecimal() or not slots.isascii() or len(slots) > _DIGITS:
+            raise InvalidField("slots", slots, f"a whole number of at most {_DIGITS} digits")
+        changes.append({"site": fields.get("resize", ""), "slots": int(slots)})
+    if not changes:
+        raise InvalidField("changes", "", "at least one change")
+    return WhatIfSpec(changes=changes, horizon_s=round(_finite(fields, "horizon") * 3600, 3))
+
+
+_DIGITS = 9
+"""Of the size of a site: more would be a slip."""
+
+
+def _finite(fields: Mapping[str, str], name: str) -> float:
+    try:
+        value = float(fields[name])
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise InvalidField(name, fields[name], "a number")
+    return value
 
 
 def _asked_so(request: Request, fields: Mapping[str, str], other: PlannedAlternative) -> str | None:
