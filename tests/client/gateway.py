@@ -175,7 +175,7 @@ def job(job_id: int = 7, **values: Any) -> dict[str, Any]:
         "id": job_id, "name": "survey", "state": "running", "reason": "runs-on-nodes",
         "explanation": "gets nodes that have what it needs", "what": "", "consumer": "physics",
         "group": "", "submitted_at": MOMENT, "deadline": None, "ended_at": None, "next_try_at": None,
-        "command": ["python3", "run.py"], "environment": {}, "array": None, "array_index": None,
+        "command": ["python3", "run.py"], "environment": {}, "outputs": [], "array": None, "array_index": None,
         "type": "suspendable", "backup": "none", "reliability": None,
         "surest": None, "needs": needs, "restarts": 3, "restarts_used": 0, "exit_status": None,
         "attempts": [attempt()],

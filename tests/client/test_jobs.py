@@ -59,6 +59,7 @@ def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: G
         "exit_status": 3,
         "output": "no\n",
         "error": "",
+        "files": [],
         "is_whole": False,
         "is_kept": False,
     }

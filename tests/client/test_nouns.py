@@ -11,6 +11,7 @@ from leasehold.client.transport import Asking, Iterating, Noun
 from leasehold.client.watching import PATH, Looks, Watch
 from leasehold.protocol.agreements import SignatureSpec
 from leasehold.protocol.coallocations import CoAllocationSpec, ComponentSpec
+from leasehold.protocol.files import FileSpec
 from leasehold.protocol.forecasts import WhatIfSpec
 from leasehold.protocol.jobs import JobSpec
 from leasehold.protocol.leases import LeaseSpec
@@ -35,6 +36,11 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Jobs.submit": (JobSpec(command=["true"], execution_s=60),),
     "Jobs.plan": (JobSpec(command=["true"], execution_s=60),),
     "Jobs.list": (),
+    "Jobs.read_file": (7, "out.dat", 0, 10),
+    "Files.announce": (FileSpec(sha256="0" * 64, name="in.dat", size_bytes=1),),
+    "Files.write": ("0" * 64, 0, b"1", 1),
+    "Files.read": ("0" * 64, 0, 10),
+    "Files.list": (),
     "Nodes.list": (),
     "Images.list": (),
     "Sites.list": (),

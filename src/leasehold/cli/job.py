@@ -1,5 +1,6 @@
 """``leasehold job``: commands that run where their requirements are met; a file, options or both describe a job."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,10 +40,12 @@ def submit(
         read_description,
         spec_of,
         standing,
+        stored_inputs,
     )
 
-    spec = spec_of(read_description(options))
+    description = read_description(options)
     with gateway() as client:
+        spec = spec_of(stored_inputs(client, description))
         job = client.jobs.submit(spec, idempotency_key=idempotency_key)
         if not json and not wait:
             answer(str(job.id))
@@ -242,6 +245,34 @@ def result(job_id: JobId, json: Json = False) -> None:
     else:
         show_result(found)
     _exit_as(ANSWER_IS_NO if found.exit_status is None else found.exit_status)
+
+
+@app.command()
+def get(
+    job_id: JobId,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Only these files.", show_default=False)
+    ] = None,
+    to: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder to write them to.", show_default="the current one")
+    ] = Path(),
+    json: Json = False,
+) -> None:
+    """Write the files that a job left behind to this machine; exits with 1 if one is not kept."""
+    from leasehold.cli.live.jobs import get_files, show_bytes
+
+    with gateway() as client:
+        files = get_files(client, job_id, names or [], to)
+    if json:
+        answer_json({"files": files})
+    else:
+        for file in files:
+            if file.sha256:
+                answer_line(f"{to / file.name}, {show_bytes(file.size_bytes)}")
+            else:
+                talk(f"leasehold: {file.name} is not kept: {file.problem}")
+    if not all(file.sha256 for file in files):
+        raise typer.Exit(ANSWER_IS_NO)
 
 
 def _exit_as(status: int) -> None:

@@ -14,6 +14,7 @@ from leasehold.cli import (
     agreement,
     coallocation,
     estimate,
+    file,
     image,
     job,
     lease,
@@ -52,6 +53,7 @@ app.command()(doctor)
 app.add_typer(lease.app, name="lease")
 app.add_typer(coallocation.app, name="coallocation")
 app.add_typer(job.app, name="job")
+app.add_typer(file.app, name="file")
 app.add_typer(node.app, name="node")
 app.add_typer(site.app, name="site")
 app.add_typer(peer.app, name="peer")

@@ -234,12 +234,22 @@ class JobOptions:
             show_default=False,
         ),
     ] = ""
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            metavar="NAME",
+            help="File in the working folder that is kept when the command has ended; may be repeated.",
+            show_default=False,
+        ),
+    ] = None
     inputs: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Input: a local file, or NAME:SIZE@SITE, such as sky.fits:700MiB@lyon; may be repeated.",
+            help="Input: a local file, brought to the working folder of the command; or NAME:SIZE@SITE, such as "
+            "sky.fits:700MiB@lyon, which is only taken into account. May be repeated.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),

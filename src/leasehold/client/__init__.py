@@ -52,6 +52,7 @@ from leasehold.protocol.explanations import (
     LeaseExplanation,
     SparedAs,
 )
+from leasehold.protocol.files import FileSpec, StoredFile
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -65,6 +66,7 @@ from leasehold.protocol.jobs import (
     JobSpec,
     NodeGroup,
     NodeVerdict,
+    OutputFile,
 )
 from leasehold.protocol.leases import (
     Change,
@@ -157,6 +159,7 @@ __all__ = [
     "Elsewhere",
     "ExplainedPreemption",
     "ExplainedStep",
+    "FileSpec",
     "Health",
     "Image",
     "InputFile",
@@ -189,6 +192,7 @@ __all__ = [
     "NotInstalled",
     "NotSignedIn",
     "Occupancy",
+    "OutputFile",
     "Overhead",
     "Peer",
     "PeerCapacity",
@@ -215,6 +219,7 @@ __all__ = [
     "Statement",
     "StatementLine",
     "StatementQuery",
+    "StoredFile",
     "Token",
     "TokenSpec",
     "TooMany",

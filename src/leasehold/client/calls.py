@@ -86,6 +86,7 @@ class Call(Generic[T]):
     """One request.
 
     ``read``        makes something of the response, and raises the error of a no
+    ``content``     is sent as it is, in place of a ``body``
     ``key``         the Idempotency-Key that it goes with, "" without
     ``repeatable``  whether asking twice does no more than asking once
     """
@@ -95,6 +96,8 @@ class Call(Generic[T]):
     read: Callable[[Response], T]
     query: Query = ()
     body: Mapping[str, Any] | None = None
+    content: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     key: str = ""
     repeatable: bool = True
 
@@ -102,6 +105,12 @@ class Call(Generic[T]):
 def reads(kind: type[M]) -> Callable[[Response], M]:
     """Read a response that is one record."""
     return lambda response: response.read(kind)
+
+
+def as_bytes(response: Response) -> bytes:
+    """Read a response that is a content; raises the ProblemError that goes with a no."""
+    response.text()
+    return response.content
 
 
 def nothing(response: Response) -> None:

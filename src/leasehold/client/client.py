@@ -12,7 +12,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from leasehold.client.access import Access, find_access
-from leasehold.client.calls import Call, Pages, Response, RetryPolicy, nothing, pages, query_of, reads
+from leasehold.client.calls import Call, Pages, Response, RetryPolicy, as_bytes, nothing, pages, query_of, reads
 from leasehold.client.transport import Asking, AsyncTransport, Iterating, Noun, Transport, W
 from leasehold.client.watching import Looks, Opened, Watch
 from leasehold.protocol.agreements import (
@@ -27,6 +27,7 @@ from leasehold.protocol.agreements import (
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.coallocations import CoAllocation, CoAllocationPage, CoAllocationSpec
 from leasehold.protocol.explanations import JobExplanation, LeaseExplanation
+from leasehold.protocol.files import FileList, FileSpec, StoredFile
 from leasehold.protocol.forecasts import (
     Calibration,
     EstimateList,
@@ -189,6 +190,11 @@ class Jobs(Noun[W]):
         """Give what the command of one has written so far; raises NotFound."""
         return Call("GET", f"/v1/jobs/{job_id}/output", reads(JobLog))
 
+    @Asking
+    def read_file(self, job_id: int, name: str, offset: int, count: int) -> Call[bytes]:
+        """Read so many bytes of a file that one left behind, fewer at its end; raises NotFound."""
+        return _part(f"/v1/jobs/{job_id}/files/{quote(name, safe='')}", offset, count)
+
     @Iterating
     def follow(self, job_id: int) -> Looks:
         """Give a job as it stands now, and again whenever it stands differently, until it is over."""
@@ -198,6 +204,46 @@ class Jobs(Noun[W]):
     def wait(self, job_id: int) -> Looks:
         """Wait until a job is over, and give it as it is then."""
         return Looks(job_id)
+
+
+class Files(Noun[W]):
+    """Store files for jobs, and read them again; `leasehold.client.files` does so with files of this machine."""
+
+    @Asking
+    def announce(self, spec: FileSpec) -> Call[StoredFile]:
+        """Announce one, or find how much of it has arrived; raises ProblemError beyond a quota."""
+        return Call("POST", "/v1/files", reads(StoredFile), body=spec.to_json())
+
+    @Asking
+    def write(self, sha256: str, offset: int, piece: bytes, size_bytes: int) -> Call[StoredFile]:
+        """Send the piece of one that begins at this offset; raises Conflict where it does not follow what arrived.
+
+        Never asked twice: look with `announce` how much has arrived.
+        """
+        said = ("Content-Range", f"bytes {offset}-{offset + len(piece) - 1}/{size_bytes}")
+        headers = said, ("Content-Type", "application/octet-stream")
+        path = _path("files", sha256, "content")
+        return Call("PUT", path, reads(StoredFile), content=piece, headers=headers, repeatable=False)
+
+    @Asking
+    def list(self) -> Call[tuple[StoredFile, ...]]:
+        """Look at all of one's own."""
+        return Call("GET", "/v1/files", lambda response: response.read(FileList).files)
+
+    @Asking
+    def get(self, sha256: str) -> Call[StoredFile]:
+        """Look at one; raises NotFound."""
+        return Call("GET", _path("files", sha256), reads(StoredFile))
+
+    @Asking
+    def read(self, sha256: str, offset: int, count: int) -> Call[bytes]:
+        """Read so many bytes of one's content, fewer at its end; raises NotFound."""
+        return _part(_path("files", sha256, "content"), offset, count)
+
+    @Asking
+    def remove(self, sha256: str) -> Call[None]:
+        """Remove one; raises NotFound."""
+        return Call("DELETE", _path("files", sha256), nothing)
 
 
 class Nodes(Noun[W]):
@@ -430,6 +476,11 @@ def _submitted(path: str, kind: Any, spec: RequestModel, key: str) -> Call[Any]:
     return Call("POST", path, reads(kind), body=spec.to_json(), key=key or str(uuid4()))
 
 
+def _part(path: str, offset: int, count: int) -> Call[bytes]:
+    headers = (("Range", f"bytes={offset}-{offset + count - 1}"), ("Accept", "*/*"))
+    return Call("GET", path, as_bytes, headers=headers)
+
+
 def _moved(name: str, move: str, spec: RequestModel | None = None) -> Call[Agreement]:
     body = None if spec is None else spec.to_json()
     return Call("POST", _path("agreements", name, move), reads(Agreement), body=body)
@@ -459,6 +510,7 @@ class _Nouns(Generic[W]):
         self.leases = Leases(transport)
         self.coallocations = CoAllocations(transport)
         self.jobs = Jobs(transport)
+        self.files = Files(transport)
         self.nodes = Nodes(transport)
         self.images = Images(transport)
         self.sites = Sites(transport)

@@ -218,7 +218,8 @@ def _request(call: Call[Any]) -> dict[str, Any]:
         "url": call.path,
         "params": call.query,
         "json": call.body,
-        "headers": {"Idempotency-Key": call.key} if call.key else {},
+        "content": call.content,
+        "headers": dict(call.headers) | ({"Idempotency-Key": call.key} if call.key else {}),
     }
 
 

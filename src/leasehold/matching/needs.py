@@ -49,6 +49,8 @@ class InputFile:
     """Where it lies now: the name of a place that the `Network` knows."""
     address: str = ""
     """How it was described there, where that says more than its place and name."""
+    sha256: str = ""
+    """Of its content, where it is stored at the gateway, which brings it to where the job runs."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

@@ -106,14 +106,20 @@ class Network:
     ways: Mapping[tuple[str, str], Link] = field(default_factory=dict)
 
     def transfer_ms(self, inputs: Iterable[InputFile], place: str, bytes_per_s: int) -> int:
-        """Give the milliseconds, rounded up, until these files are at a node there with such an interface."""
-        sizes: dict[str, int] = {}
-        for file in inputs:
-            sizes[file.place] = sizes.get(file.place, 0) + file.size_bytes
-        return sum(self._from(source, size, place, bytes_per_s) for source, size in sizes.items() if source != place)
+        """Give the milliseconds, rounded up, until these files are at a node there with such an interface.
 
-    def _from(self, source: str, size_bytes: int, place: str, bytes_per_s: int) -> int:
-        way = self.ways.get((source, place), self.default)
+        How fast the gateway brings a file that it has stored is measured, and is ``bytes_per_s``.
+        """
+        sizes: dict[tuple[str, bool], int] = {}
+        for file in inputs:
+            of_file = file.place, bool(file.sha256)
+            sizes[of_file] = sizes.get(of_file, 0) + file.size_bytes
+        away = ((of_file, size) for of_file, size in sizes.items() if of_file[0] != place)
+        return sum(self._from(source, size, place, bytes_per_s, stored) for (source, stored), size in away)
+
+    def _from(self, source: str, size_bytes: int, place: str, bytes_per_s: int, is_stored: bool) -> int:  # noqa: FBT001
+        usual = Link(self.default.delay_ms, bytes_per_s) if is_stored else self.default
+        way = self.ways.get((source, place), usual)
         rate = min(way.bytes_per_s, bytes_per_s)
         return way.delay_ms - (-size_bytes * MS_PER_S // rate)
 

@@ -35,6 +35,8 @@ _NO_NUL = r"^[^\x00]*$"
 _VISIBLE = "^[!-~]*$"
 _RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
+SHA256 = "^[0-9a-f]{64}$"
+_FILE_NAME = r"^[^\x00-\x1f\x7f-\x9f/]*[^\x00-\x1f\x7f-\x9f/.][^\x00-\x1f\x7f-\x9f/]*$"
 _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
 _NOTIFY = "^(|file|SIG(HUP|INT|USR1|USR2|TERM|CONT)|https?://[!-~]+)$"
@@ -44,6 +46,8 @@ MEANINGS = {
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
     _VARIABLE: "a name of letters, digits and _, not beginning with a digit",
+    SHA256: "a SHA-256 in 64 small hexadecimal digits",
+    _FILE_NAME: "the name of a file without folders",
     _MONTH: "a year and a month, such as 2026-10",
     _NOTIFY: "a signal such as SIGUSR1, 'file', or the address of a webhook",
     _RESOURCE: "a kind and a name, such as licence:matlab",
@@ -150,6 +154,11 @@ Seconds = int | float
 # Numbers and texts of requests
 
 
+def is_file_name(text: str) -> bool:
+    """Whether a text is the name of a file in a folder, and nothing that leads out of it."""
+    return len(text) <= MAX_NAME and re.fullmatch(_FILE_NAME[1:-1], text) is not None
+
+
 def plain_digits(text: object) -> object:
     """Reject what int() accepts: ``+4``, ``4_2``, other scripts' digits, leading spaces."""
     if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
@@ -213,6 +222,9 @@ CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator
 
 VariableName = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=MAX_NAME, pattern=_VARIABLE)]
 """The name of an environment variable."""
+
+FileName = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_FILE_NAME)]
+"""The name of a file in a folder, and nothing that leads out of it."""
 
 Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
 """A resource besides VMs and their memory."""

@@ -16,6 +16,7 @@ from leasehold.protocol.fields import (
     Cursor,
     Duration,
     Environment,
+    FileName,
     LeaseTypeName,
     MemoryMib,
     Moment,
@@ -31,13 +32,13 @@ from leasehold.protocol.fields import (
     Text,
     Vms,
 )
+from leasehold.protocol.files import MAX_FILE_BYTES, Sha256
 
 DEFAULT_MEMORY_MIB = 256
 MAX_MHZ = 1_000_000
 MAX_RESTARTS = 100
 MAX_SOFTWARE = 100
 MAX_INPUTS = 1000
-MAX_FILE_BYTES = 2**50
 
 _SPEC = {
     "name": "survey", "command": ["python3", "run.py"], "cores": 2, "memory_mib": 2048,
@@ -99,7 +100,14 @@ class JobInput(RequestModel):
 
     name: Name = Field(description="File name.")
     size_bytes: int = Field(strict=True, ge=0, le=MAX_FILE_BYTES, description="Size in bytes.")
-    place: Text = Field(default="", description="The site that stores it; empty: with the submitter.")
+    place: Text = Field(
+        default="", description="The site that stores it; empty: with the submitter, or at the gateway."
+    )
+    sha256: Sha256 | None = Field(
+        default=None,
+        description="SHA-256 of a stored file of the caller (`/v1/files`), which is brought to the working folder of "
+        "the command; null: it is only taken into account.",
+    )
 
 
 class JobSpec(RequestModel):
@@ -139,6 +147,11 @@ class JobSpec(RequestModel):
     restarts: Restarts = Field(default=3, description="Maximum restarts after faults not caused by the job.")
     name: Text = Field(default="", description="A display name; need not be unique.")
     environment: Environment = Field(default={}, description="Environment variables of the command, by name.")
+    outputs: list[FileName] = Field(
+        default=[],
+        max_length=MAX_INPUTS,
+        description="Names of files in the working folder that are kept when the command has ended.",
+    )
     array: Indexes = Field(
         default=[],
         description="Indexes of an array: one job for each, which finds its index in `LEASEHOLD_ARRAY_INDEX`, and the "
@@ -225,6 +238,7 @@ class Job(ResponseModel):
     )
     command: tuple[str, ...]
     environment: AnyVariables = Field(description="Environment variables of the command.")
+    outputs: AnyNumberOf[str] = Field(description="Names of the files that are kept of what the command leaves.")
     array: OrNone[int] = Field(description="The array that it belongs to: the id of the first job.")
     array_index: OrNone[int] = Field(description="Its index in the array.")
     type: LeaseTypeName
@@ -249,11 +263,29 @@ class JobPage(NextPage):
     jobs: tuple[Job, ...] = Field(description="The jobs.")
 
 
+class OutputFile(ResponseModel):
+    """A file that a job was to leave in its working folder."""
+
+    name: str
+    sha256: OrEmpty = Field(description="SHA-256 of its content, by which it is among the files of the job's consumer.")
+    size_bytes: OrZero = Field(description="Its size.")
+    problem: OrEmpty = Field(description="Why it is not kept; empty: it is.")
+
+
 class JobResult(ResponseModel):
     """The result of a job. It never changes, except that its output may be deleted by retention or quota."""
 
     model_config = examples(
-        {"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "error": "", "is_whole": True, "is_kept": True}
+        {
+            "job": 7,
+            "attempt": 1,
+            "exit_status": 0,
+            "output": "42\n",
+            "error": "",
+            "files": [],
+            "is_whole": True,
+            "is_kept": True,
+        }
     )
 
     job: int = Field(description="The job.")
@@ -264,6 +296,7 @@ class JobResult(ResponseModel):
         description="What it wrote to its standard error, where the site keeps that apart; elsewhere it is in `output`."
     )
     is_whole: bool = Field(description="Whether both are complete; very long output is truncated.")
+    files: AnyNumberOf[OutputFile] = Field(description="The output files, in the order of the request.")
     is_kept: bool = Field(
         description="Whether the output is still kept; it is deleted when old, or beyond its consumer's quota."
     )

@@ -11,7 +11,7 @@ from leasehold.model.event import Carried, Event
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import NativeJob, Observation, Problem
-from leasehold.service.store.rows import LeaseMetadata
+from leasehold.service.store.rows import LeaseMetadata, OutputFile
 from leasehold.sharing.records import AgreementSide
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class SubmitJob:
     backup: Backup = Backup.NONE
     reliability: float | None = None
     restarts: int = 3
+    outputs: tuple[str, ...] = ()
     key: str = ""
     request_hash: str = ""
     is_foreign: bool = False
@@ -165,11 +166,12 @@ class JobImageFailed:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """What the command of a lease wrote; with a ``problem`` it could not be fetched, and is given up."""
+    """What the command of a lease wrote and left; with a ``problem`` it could not be fetched, and is given up."""
 
     lease_id: int
     output: Output
     problem: str = ""
+    files: tuple[OutputFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,12 @@ class Limits:
             most=2**30,
         ),
     ] = 1_024
+    file_mib_per_consumer: Annotated[int, Whole("stored files of one consumer; 0: unlimited", least=0, most=2**30)] = (
+        10_240
+    )
+    file_mib: Annotated[int, Whole("stored files of all consumers together; 0: unlimited", least=0, most=2**30)] = (
+        102_400
+    )
     streams_per_consumer: Annotated[int, Whole("open streams of changes of one consumer")] = 8
     open_connections: Annotated[
         int,

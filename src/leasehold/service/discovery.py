@@ -7,6 +7,8 @@ outcome by commands. Nothing here decides.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import structlog
@@ -27,11 +29,14 @@ from leasehold.service.commands import (
 from leasehold.service.config import JobsSpec, SiteSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
+from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.nodes import NODE_BATCH
 from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
+from leasehold.service.files import FileStore
+from leasehold.service.store.rows import OutputFile
 
 ANSWER_WITHIN_S = 60.0
 PAUSE_S = 1.0
@@ -72,9 +77,22 @@ class NodeDiscovery:
     """Looks at all sites until closed, and carries out what the engine asks for on behalf of jobs."""
 
     def __init__(
-        self, drivers: Mapping[str, Driver], do: Do, clock: Clock, spec: JobsSpec, sites: Iterable[SiteSpec] = ()
+        self,
+        drivers: Mapping[str, Driver],
+        do: Do,
+        clock: Clock,
+        spec: JobsSpec,
+        sites: Iterable[SiteSpec] = (),
+        *,
+        files: FileStore | None = None,
+        stagings: Mapping[str, Staging] | None = None,
     ) -> None:
-        self._sites = {site: SiteDiscovery(site, driver, do, clock, spec) for site, driver in drivers.items()}
+        """``files`` takes what jobs leave behind; ``stagings`` know how fast inputs get to sites."""
+        rates = stagings or {}
+        self._sites = {
+            site: SiteDiscovery(site, driver, do, clock, spec, files, rates.get(site))
+            for site, driver in drivers.items()
+        }
         self._offers = [
             SiteOffers(site.name, drivers[site.name], do, clock, site.offer_every_ms, site.offers(spec.offers_last_ms))
             for site in sites
@@ -111,7 +129,7 @@ class NodeDiscovery:
 
     async def _fetch(self, fetch: Fetch) -> None:
         if fetch.site in self._sites:
-            await self._sites[fetch.site].fetch(fetch.lease_id)
+            await self._sites[fetch.site].fetch(fetch)
         else:
             lost = JobOutput(fetch.lease_id, NO_OUTPUT, NOT_CONFIGURED)
             await report_until_accepted(self._do, lost, lost)
@@ -138,8 +156,19 @@ class NodeDiscovery:
 class SiteDiscovery:
     """Asks the driver of one site; a site that does not answer for long enough counts as out of reach."""
 
-    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, spec: JobsSpec) -> None:
+    def __init__(  # noqa: PLR0917 - as `NodeDiscovery` has them
+        self,
+        site: str,
+        driver: Driver,
+        do: Do,
+        clock: Clock,
+        spec: JobsSpec,
+        files: FileStore | None = None,
+        staging: Staging | None = None,
+    ) -> None:
         self._site = site
+        self._files = files
+        self._staging = staging
         self._driver = driver
         self._do = do
         self._clock = clock
@@ -179,9 +208,16 @@ class SiteDiscovery:
                 await self._note_silence(str(error))
                 return
             self._answered_ms, self._is_silent = self._clock(), False
-            await self._report_nodes(tuple(nodes), asked_ms)
+            await self._report_nodes(tuple(map(self._as_measured, nodes)), asked_ms)
         if isinstance(self._driver, BuildsImages):
             await self._look_at_images(self._driver)
+
+    def _as_measured(self, node: NodeFacts) -> NodeFacts:
+        """Say how fast inputs get to a node: the way there is as fast as its slowest part, where that was measured."""
+        measured = self._staging.rate.bytes_per_s if self._staging else 0
+        if not measured or 0 < node.bytes_per_s <= measured:
+            return node
+        return replace(node, bytes_per_s=measured)
 
     async def _report_nodes(self, nodes: tuple[NodeFacts, ...], asked_ms: int) -> None:
         """Report very many nodes a part at a time: requests come in between."""
@@ -227,8 +263,8 @@ class SiteDiscovery:
 
     # What commands wrote
 
-    async def fetch(self, lease_id: int) -> None:
-        """Fetch what the command of a lease wrote, before its end counts.
+    async def fetch(self, fetch: Fetch) -> None:
+        """Fetch what the command of a lease wrote, and the files that it left, before its end counts.
 
         It is tried again with growing pauses for as long as the configuration says; then the job is over with
         an empty output, marked as not whole. The machines themselves may be gone by then: drivers keep what
@@ -237,16 +273,37 @@ class SiteDiscovery:
         until_ms, pause_s = self._clock() + self._spec.output_for_ms, PAUSE_S
         while True:
             try:
-                output, problem = await self._output(lease_id), ""
+                output, problem = await self._output(fetch.lease_id), ""
+                files = await self._collected(fetch)
                 break
             except _NoAnswer as error:
                 output, problem = NO_OUTPUT, str(error)
+                files = tuple(OutputFile(name, problem=f"it could not be fetched: {error}") for name in fetch.outputs)
             if self._clock() >= until_ms:
                 break
             await asyncio.sleep(pause_s)
             pause_s = _longer(pause_s)
-        lost = JobOutput(lease_id, NO_OUTPUT, OUTPUT_NOT_STORED)
-        await report_until_accepted(self._do, JobOutput(lease_id, output, problem), lost)
+        lost = JobOutput(fetch.lease_id, NO_OUTPUT, OUTPUT_NOT_STORED)
+        await report_until_accepted(self._do, JobOutput(fetch.lease_id, output, problem, files), lost)
+
+    async def _collected(self, fetch: Fetch) -> tuple[OutputFile, ...]:
+        """Store the files that a command has left; raises _NoAnswer."""
+        if not fetch.outputs or self._files is None or not isinstance(self._driver, TakesFiles):
+            return tuple(OutputFile(name, problem=f"site {self._site} gives no files back") for name in fetch.outputs)
+        left = await _answer(self._driver.output_files(fetch.lease_id))
+        return tuple([await self._stored(fetch.consumer, name, left.get(name)) for name in fetch.outputs])
+
+    async def _stored(self, consumer: str, name: str, path: Path | str | None) -> OutputFile:
+        assert self._files is not None
+        if not isinstance(path, Path):
+            return OutputFile(name, problem=path or "the command left no file of this name")
+        try:
+            kept = await asyncio.to_thread(self._files.add, consumer, name, path, self._clock())
+        except LeaseholdError as error:
+            return OutputFile(name, problem=str(error))
+        except OSError as error:
+            raise _NoAnswer(f"{name}: {error.strerror or error}") from error
+        return OutputFile(name, kept.sha256, kept.size_bytes)
 
     async def _output(self, lease_id: int) -> Output:
         """Where a driver keeps no output apart, the console has to do, which is not the same."""

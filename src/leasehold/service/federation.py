@@ -33,6 +33,7 @@ from leasehold.service.config import ServiceConfig
 from leasehold.service.discovery import NodeDiscovery, job_setup
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Driver
+from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
@@ -46,6 +47,7 @@ from leasehold.service.explaining import (
     preemptions_in,
 )
 from leasehold.service.feed import Feed
+from leasehold.service.files import FileStore
 from leasehold.service.forecasts import Forecasts
 from leasehold.service.jobs import Jobs, NodeGroup, verdicts
 from leasehold.service.messages.routing import MessageRouter, identity_of
@@ -171,11 +173,21 @@ class Federation:
         self.health.busy_s = lambda: self._engine_thread.busy_s
         metrics.show_health(lambda: self.health.ready, self.health.busy_s)
         look_every_s = config.service.reconcile_every_ms / 1000
+        limits = config.limits
+        self.files = FileStore(folder / "files", limits.file_mib_per_consumer << 20, limits.file_mib << 20)
+        stagings = {
+            name: Staging(self.files.folder, driver.input_folder)
+            for name, driver in drivers.items()
+            if isinstance(driver, TakesFiles)
+        }
         self._reconcilers = {
-            name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
+            name: SiteReconciler(name, driver, self.do, clock, look_every_s, stagings.get(name))
+            for name, driver in drivers.items()
         }
         self.notices = NoticeSender(drivers, config.service.webhooks, clock)
-        self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs, config.clusters)
+        self._discovery = NodeDiscovery(
+            drivers, self.do, clock, config.jobs, config.clusters, files=self.files, stagings=stagings
+        )
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
         metrics.show(lambda: self._gauges)

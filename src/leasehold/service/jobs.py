@@ -23,7 +23,7 @@ from leasehold.service.engine.nodes import Kind, facts_of, first_of, node_of
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.filters import JobFilter
-from leasehold.service.store.rows import AttemptRow, ImageRow, NodeRow, StoredJob
+from leasehold.service.store.rows import AttemptRow, ImageRow, NodeRow, OutputFile, StoredJob
 from leasehold.service.store.store import Store
 
 
@@ -166,6 +166,7 @@ class JobResult:
     is_whole: bool
     is_kept: bool = True
     error: str = ""
+    files: tuple[OutputFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +273,7 @@ class Jobs:
             known = job_id, row.record.delivered, row.exit_status
             if wrote is None:
                 return JobResult(*known, "", is_whole=False, is_kept=False)
-            return JobResult(*known, wrote.text, bool(wrote.is_whole), error=wrote.error)
+            return JobResult(*known, wrote.text, bool(wrote.is_whole), error=wrote.error, files=wrote.files)
 
         return await asyncio.to_thread(read)
 

@@ -24,6 +24,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.facts import HasOutput, Output
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
+from leasehold.service.drivers.staging import CannotBring, Staging
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.rows import OrderRow
@@ -51,7 +52,16 @@ class SiteReconciler:
     ``last_seen_ms``   when its driver last answered
     """
 
-    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, observe_every_s: float) -> None:
+    def __init__(
+        self,
+        site: str,
+        driver: Driver,
+        do: Do,
+        clock: Clock,
+        observe_every_s: float,
+        staging: Staging | None = None,
+    ) -> None:
+        """``staging`` brings inputs to the site; None: it takes no files."""
         self.site = site
         self.driver = driver
         self.problem = ""
@@ -65,11 +75,16 @@ class SiteReconciler:
         self._waiting_of: dict[int, set[str]] = {}
         self._has_orders = asyncio.Event()
         self._observe_soon = asyncio.Event()
+        self._staging = staging
+        self._bringing: dict[int, str] = {}
+        """Of leases whose inputs are being brought, the START that waits for them."""
+        self._transfers: set[asyncio.Task[None]] = set()
 
     def deliver(self, rows: Iterable[OrderRow]) -> None:
         """Accept orders; they are sent in this sequence, and those of one lease never out of order."""
         for row in rows:
             if row.order.verb == Verb.STOP:
+                self._bringing.pop(row.order.lease_id, None)
                 for order in self._waiting_of.pop(row.order.lease_id, ()):
                     del self._waiting[order]
             self._waiting[row.order.id] = row
@@ -132,11 +147,16 @@ class SiteReconciler:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._send_orders())
-            tasks.create_task(self._report_changes())
-            tasks.create_task(self._observe_periodically())
-            tasks.create_task(self._check_silence())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._send_orders())
+                tasks.create_task(self._report_changes())
+                tasks.create_task(self._observe_periodically())
+                tasks.create_task(self._check_silence())
+        finally:
+            for transfer in self._transfers:
+                transfer.cancel()
+            await asyncio.gather(*self._transfers, return_exceptions=True)
 
     # Orders
 
@@ -144,26 +164,64 @@ class SiteReconciler:
         while True:
             await self._until_an_order_is_due()
             due = self._due()
+            for row in [row for row in due if self._lacks_files(row.order)]:
+                due.remove(row)
+                self._begin_to_bring(row)
             if due:
                 await self._send([row.order for row in due])
+
+    # Files: inputs are at the site before its driver learns of the lease, and hold up no other
+
+    def _lacks_files(self, order: Order) -> bool:
+        return order.verb is Verb.START and bool(order.files) and order.id not in self._bringing.values()
+
+    def _begin_to_bring(self, row: OrderRow) -> None:
+        self._bringing[row.order.lease_id] = row.order.id
+        transfer = asyncio.create_task(self._bring(row), name=f"inputs of lease {row.order.lease_id}")
+        self._transfers.add(transfer)
+        transfer.add_done_callback(self._transfers.discard)
+
+    async def _bring(self, row: OrderRow) -> None:
+        """Bring the inputs of a lease, and then start it; where it was stopped meanwhile, it is not started."""
+        order, problem = row.order, None
+        try:
+            if self._staging is None:
+                raise CannotBring(f"site {self.site} takes no files")  # noqa: TRY301 - as where one cannot be brought
+            await asyncio.to_thread(self._staging.bring, order.files.inputs)
+        except CannotBring as error:
+            problem = Problem(str(error), again=error.again)
+        except Exception as error:  # noqa: BLE001 - logged; the other leases go on
+            structlog.get_logger("leasehold.reconciler").exception("failed to bring files", site=self.site)
+            problem = Problem(f"its inputs cannot be brought: {type(error).__name__}: {error}")
+        if self._bringing.get(order.lease_id) != order.id:
+            return
+        if problem is None:
+            await self._send([order])
+        else:
+            self._note_problems([order], {order.id: problem})
+            await self._report(OrdersSent(self.site, (order.id,), {order.id: problem}))
+        self._bringing.pop(order.lease_id, None)
+        self._has_orders.set()
 
     async def _until_an_order_is_due(self) -> None:
         self._has_orders.clear()
         wait_s: float | None = None
-        if self._waiting:
-            wait_s = max(0.0, (self._next_due_ms() - self._clock()) / 1000)
+        next_due_ms = self._next_due_ms()
+        if next_due_ms is not None:
+            wait_s = max(0.0, (next_due_ms - self._clock()) / 1000)
         try:
             async with asyncio.timeout(wait_s):
                 await self._has_orders.wait()
         except TimeoutError:
             pass
 
-    def _next_due_ms(self) -> int:
-        """When the first order of some lease is due; its later orders wait for that one."""
+    def _next_due_ms(self) -> int | None:
+        """When the first order of some lease is due; its later orders wait for that one. None where all wait."""
         firsts: dict[int, int] = {}
         for row in self._in_sequence():
-            firsts.setdefault(row.order.lease_id, row.next_try_ms)
-        return min(firsts.values())
+            if row.order.lease_id not in self._bringing:
+                firsts.setdefault(row.order.lease_id, row.next_try_ms)
+        return min(firsts.values(), default=None)
 
     def _in_sequence(self) -> list[OrderRow]:
         return sorted(self._waiting.values(), key=attrgetter("created_ms"))
@@ -172,7 +230,7 @@ class SiteReconciler:
         """Take out what is to be sent now."""
         now_ms = self._clock()
         due: list[OrderRow] = []
-        waits: set[int] = set()
+        waits = set(self._bringing)
         for row in self._in_sequence():
             if row.next_try_ms > now_ms or row.order.lease_id in waits or len(due) == MOST_AT_ONCE:
                 waits.add(row.order.lease_id)

@@ -23,6 +23,7 @@ RESULT = {
     "exit_status": 0,
     "output": "forty-two\n",
     "error": "",
+    "files": [],
     "is_whole": True,
     "is_kept": True,
 }

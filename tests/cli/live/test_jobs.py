@@ -1,17 +1,36 @@
 """``leasehold job submit`` and ``describe``: by options, by a file, by both."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 from tests.cli.live.job_answers import DONE, FAILED, REFUSED, RESULT, USUAL, asked
 from tests.cli.saying import Cli
-from tests.client.gateway import Gateway, Reply, job, problem
+from tests.client.gateway import MOMENT, Gateway, Reply, job, problem
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leasehold.client.watching.SOONEST_S", 0.0)
+
+
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def stored(name: str, content: bytes, received: int | None = None) -> Reply:
+    has = len(content) if received is None else received
+    return Reply(
+        body={
+            "sha256": hash_of(content),
+            "name": name,
+            "size_bytes": len(content),
+            "received_bytes": has,
+            "is_complete": has == len(content),
+            "created_at": MOMENT,
+        }
+    )
 
 
 class TestSubmitting:
@@ -32,18 +51,20 @@ class TestSubmitting:
         options += ["--input", "sky.fits", "--input", "old.fits:700MiB@lyon", "--deadline", "now+2h"]
         options += ["--reliability", "0.999", "--backup", "hot", "--restarts", "0", "--type", "cancelable"]
         options += ["--name", "survey", "--group", "astro", "--idempotency-key", "k"]
+        gateway.answer("POST", "/v1/files", stored("sky.fits", b"12345"))
         assert cli("job", "submit", *options, "--", "python3", "run.py", "-v").code == 0
-        assert asked(gateway) == {
+        assert gateway.asked[0].body == {"sha256": hash_of(b"12345"), "name": "sky.fits", "size_bytes": 5}
+        assert gateway.asked[1].body == {
             "command": ["python3", "run.py", "-v"], "cores": 2, "memory_mib": 2048, "disk_mib": 512,
             "cpu_mhz": 2400, "nodes": 3, "software": ["python3-numpy >= 1.24", "gcc"],
             "inputs": [
-                {"name": "sky.fits", "size_bytes": 5, "place": ""},
+                {"name": "sky.fits", "size_bytes": 5, "place": "", "sha256": hash_of(b"12345")},
                 {"name": "old.fits", "size_bytes": 734_003_200, "place": "lyon"},
             ],
             "execution_s": 600, "deadline": "2026-11-21T12:56:10.000Z", "reliability": 0.999, "backup": "hot",
             "type": "cancelable", "restarts": 0, "name": "survey", "group": "astro",
         }  # fmt: skip
-        assert gateway.asked[0].headers["idempotency-key"] == "k"
+        assert gateway.asked[1].headers["idempotency-key"] == "k"
 
     @pytest.mark.parametrize(("text", "moment"), [("18:00", "21T18:00"), ("9:30", "22T09:30")])
     def test_a_time_of_day_is_when_the_clock_shows_it_next(
@@ -63,14 +84,32 @@ class TestSubmitting:
             "Software": ["gcc"],
         }  # fmt: skip
         (tmp_path / "in" / "job.json").write_text(json.dumps(fields))
+        gateway.answer("POST", "/v1/files", stored("sky", b"123"))
         cli("job", "submit", "in/job.json", "--cores", "2", "--software", "python3")
-        assert asked(gateway) == USUAL | {
+        assert gateway.asked[1].body == USUAL | {
             "command": ["python3", "run.py"], "cores": 2, "software": ["python3"],
-            "inputs": [{"name": "sky", "size_bytes": 3, "place": ""}],
+            "inputs": [{"name": "sky", "size_bytes": 3, "place": "", "sha256": hash_of(b"123")}],
             "deadline": "2026-11-21T18:00:00.000Z",
         }  # fmt: skip
         cli("job", "submit", "in/job.json", "--", "other", "word")
-        assert gateway.asked[1].body["command"] == ["other", "word"]
+        assert gateway.asked[3].body["command"] == ["other", "word"]
+
+    def test_an_upload_is_continued_where_it_was_interrupted(self, cli: Cli, gateway: Gateway, tmp_path: Path) -> None:
+        (tmp_path / "sky.fits").write_bytes(b"12345")
+        gateway.answer("POST", "/v1/files", stored("sky.fits", b"12345", received=2))
+        path = f"/v1/files/{hash_of(b'12345')}/content"
+        gateway.answer("PUT", path, stored("sky.fits", b"12345"))
+        said = cli("file", "put", "sky.fits")
+        assert (said.code, said.out) == (0, f"{hash_of(b'12345')}  sky.fits\n")
+        sent = gateway.asked[1]
+        assert (sent.method, sent.path, sent.headers["content-range"]) == ("PUT", path, "bytes 2-4/5")
+
+    def test_beyond_a_quota_nothing_is_submitted(self, cli: Cli, gateway: Gateway, tmp_path: Path) -> None:
+        (tmp_path / "sky.fits").write_bytes(b"12345")
+        gateway.answer("POST", "/v1/files", problem(409, "file-quota", "file 'sky.fits' has 5 bytes"))
+        said = cli("job", "submit", "--input", "sky.fits", "--execution", "60", "--", "run")
+        assert (said.code, said.err) == (1, "leasehold: file 'sky.fits' has 5 bytes\n")
+        assert len(gateway.asked) == 1
 
     def test_a_refusal_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, REFUSED))

@@ -70,7 +70,7 @@ class TestLookingAtThem:
             attempt(4, backup=True, state="ordered", lease=None, nodes=["lyon/n2"], site="lyon"),
         ]
         needs = job()["needs"] | {
-            "inputs": [{"name": "sky.fits", "size_bytes": 734_003_200, "place": "lyon"}],
+            "inputs": [{"name": "sky.fits", "size_bytes": 734_003_200, "place": "lyon", "sha256": None}],
             "disk_mib": 9, "cpu_mhz": 2400, "nodes": 2,
         }  # fmt: skip
         told = job(

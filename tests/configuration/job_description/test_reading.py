@@ -46,7 +46,7 @@ MEANT = JobDescription(
         nodes=3,
         software=(software("python3-numpy >= 1.24, < 2"), software("gcc")),
         inputs=(
-            InputFile("survey.fits", 2_000, ""),
+            InputFile("survey.fits", 2_000, "", address="survey.fits"),
             InputFile("catalogue.fits", 700_000_000, "lyon", "gsiftp://lyon/old/catalogue.fits"),
         ),
         execution_ms=5_400_000,

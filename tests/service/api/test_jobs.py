@@ -54,7 +54,7 @@ def test_its_result_is_told_once_it_is_over(house: House) -> None:
     assert (done["state"], done["reason"], done["exit_status"]) == ("completed", "completed", 0)
     result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
     assert result == {
-        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n", "error": "",
+        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n", "error": "", "files": [],
         "is_whole": True, "is_kept": True
     }  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_a_job_that_can_run_nowhere_is_refused_with_what_is_lacking_and_no_error
 def test_everything_that_can_be_said_of_one(house: House) -> None:
     said: dict[str, Any] = {
         "cores": 2, "memory_mib": 20_000, "disk_mib": 5, "cpu_mhz": 2000, "nodes": 1, "need": 1, "software": [],
-        "inputs": [{"name": "sky.fits", "size_bytes": 7, "place": "lyon"}], "execution_s": 1.5,
+        "inputs": [{"name": "sky.fits", "size_bytes": 7, "place": "lyon", "sha256": None}], "execution_s": 1.5,
         "deadline": "2126-11-21T18:00:00Z", "reliability": 0.5, "backup": "cold", "type": "cancelable",
         "restarts": 0, "name": "sky", "group": "astro",
     }  # fmt: skip

@@ -81,10 +81,17 @@ GET    /v1/jobs/{job in astro}/explanation                   401     404      20
 GET    /v1/jobs/{job at das3}/explanation                    401     404      404       200    200   403
 GET    /v1/jobs/{job elsewhere}/explanation                  401     404      404       404    200   403
 GET    /v1/jobs/{own job}/result                             401     404      404       404    404   403
+GET    /v1/jobs/{own job}/files/out                          401     404      404       404    404   403
 DELETE /v1/jobs/{own job}                                    401     200      200       404    200   403
 DELETE /v1/jobs/{job in astro}                               401     404      200       404    200   403
 DELETE /v1/jobs/{job at das3}                                401     404      404       200    200   403
 DELETE /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
+POST   /v1/files                                             401     200      200       403    200   403
+GET    /v1/files                                             401     200      200       200    200   403
+GET    /v1/files/{file}                                      401     200      200       200    200   403
+GET    /v1/files/{file}/content                              401     200      200       200    200   403
+PUT    /v1/files/{file}/content                              401     422      422       403    422   403
+DELETE /v1/files/{file}                                      401     204      204       403    204   403
 GET    /v1/nodes                                             401     200      200       200    200   403
 GET    /v1/images                                            401     200      200       200    200   403
 GET    /v1/changes                                           401     200      200       200    200   403
@@ -233,6 +240,7 @@ BODIES: dict[str, Any] = {
     "POST /v1/jobs": {"command": ["sleep", "3600"], "execution_s": 60},
     "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
     "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
+    "POST /v1/files": {"sha256": "0" * 64, "name": "in.dat", "size_bytes": 1},
     "POST /v1/jobs/plan": {"command": ["true"], "execution_s": 60},
     "POST /form/jobs/words": {"command": ["true"]},
     "POST /form/jobs/xml": {"command": ["true"], "execution_s": 60},
@@ -292,6 +300,10 @@ def job(house: House, caller: str, kind: str) -> str:
     return str(made.json()["id"])
 
 
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""The SHA-256 of nothing."""
+
+
 def terms(kind: str, name: str) -> dict[str, Any]:
     """The terms of an agreement of this kind."""
     half = {"kind": "decay", "share": 0.5, "window_s": 600}
@@ -325,6 +337,9 @@ def place(house: House, caller: str, kind: str) -> str:
     """Make what a path speaks of, and give what stands for it there."""
     if kind == "token":
         return house.token().split("_")[1]
+    if kind == "file":
+        stored = house.federation.files.announce(f"the-{caller}", EMPTY, "empty", 0, 0)
+        return stored.sha256
     if kind in AGREEMENTS:
         return agreement(house, kind)
     if kind in JOBS:

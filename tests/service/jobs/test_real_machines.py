@@ -1,6 +1,7 @@
 """Jobs on real machines: a cluster with a Slurm of its own, and a host where machines are built to order."""
 
 import asyncio
+import hashlib
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,7 +17,7 @@ from tests.service.drivers.slurm.sites import guest_options
 from tests.waiting import PATIENCE_S
 
 from leasehold.jobs.job import Backup
-from leasehold.matching.needs import Amounts, Needs
+from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config_file import config_from_dict
@@ -80,10 +81,10 @@ async def hybrid(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federatio
             yield federation
 
 
-def asked(*command: str, needs: str = "", **more: Any) -> SubmitJob:
+def asked(*command: str, needs: str = "", inputs: tuple[InputFile, ...] = (), **more: Any) -> SubmitJob:
     """A small job with a command, which needs this software."""
     wanted = (software(needs),) if needs else ()
-    machine = Needs(amounts=Amounts(1, 128, 0), execution_ms=60_000, software=wanted)
+    machine = Needs(amounts=Amounts(1, 128, 0), execution_ms=60_000, software=wanted, inputs=inputs)
     return SubmitJob(consumer="physics", command=command, needs=machine, **more)
 
 
@@ -110,6 +111,14 @@ async def until_seen(federation: Federation) -> None:
     """Wait until it is known what is installed on the cluster's nodes."""
     give_up_s = time.monotonic() + PATIENCE_S
     while not await _knows_software(federation):
+        assert time.monotonic() < give_up_s, await federation.jobs.nodes()
+        await asyncio.sleep(0.2)  # as above
+
+
+async def until_measured(federation: Federation) -> None:
+    """Wait until each node of the cluster says how fast inputs got there."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not all(node.bytes_per_s for node in await federation.jobs.nodes() if node.site == "alpha"):
         assert time.monotonic() < give_up_s, await federation.jobs.nodes()
         await asyncio.sleep(0.2)  # as above
 
@@ -152,6 +161,36 @@ def test_a_job_runs_on_a_node_that_has_what_it_needs_and_in_a_machine_where_none
             _, [attempt] = await federation.jobs.job(nowhere.record.id)
             assert attempt.site == "hosts"
             assert attempt.attempt.image
+
+    asyncio.run(story())
+
+
+def test_files_arrive_by_their_hash_on_a_node_and_what_a_command_leaves_comes_back(
+    cluster: SlurmCluster, folder: Path
+) -> None:
+    content = bytes(range(256)) * 800
+    sha256 = hashlib.sha256(content).hexdigest()
+
+    async def story() -> None:
+        async with hybrid(folder, cluster) as federation:
+            await until_seen(federation)
+            files = federation.files
+            files.announce("physics", sha256, "sky.dat", len(content), now_ms())
+            files.write("physics", sha256, 0, content)
+            sky = InputFile("sky.dat", len(content), "", sha256=sha256)
+            script = "sha256sum sky.dat; cat sky.dat sky.dat > two.dat; ln -s two.dat link"
+            outputs = ("two.dat", "none", "link")
+            (row, _), _ = await federation.jobs.submit(
+                asked("sh", "-c", script, needs="coreutils", inputs=(sky,), outputs=outputs)
+            )
+            result = await result_of(federation, row.record.id)
+            assert result.output.split() == [sha256, "sky.dat"]
+            two, none, link = result.files
+            assert (two.size_bytes, two.problem) == (2 * len(content), "")
+            assert files.content("physics", two.sha256).read_bytes() == 2 * content
+            assert (none.sha256, none.problem) == ("", "the command left no file of this name")
+            assert (link.sha256, link.problem.startswith("it is not a file of the command's own")) == ("", True)
+            await until_measured(federation)
 
     asyncio.run(story())
 

@@ -32,6 +32,7 @@ from leasehold.service.store.rows import (
     ImageRow,
     JobRow,
     NodeRow,
+    OutputFile,
     OutputRow,
 )
 from leasehold.service.store.store import Store
@@ -62,6 +63,7 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
         environment=(("OMP_NUM_THREADS", "4"), ("EMPTY", "")),
         array_id=job_id,
         array_index=3,
+        outputs=("out", "none"),
         backup=Backup.COLD,
         reliability=0.99,
     )
@@ -214,6 +216,7 @@ def output_row(job_id: int, number: int, text: str, consumer: str = "physics", a
         number=number,
         text=text,
         error="",
+        files=(OutputFile("out", "ab", 3), OutputFile("none", problem="there is none")),
         is_whole=True,
         fetched_ms=at_ms,
         consumer=consumer,

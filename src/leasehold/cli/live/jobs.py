@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from shlex import join
 
@@ -37,7 +38,10 @@ from leasehold.client import (
     NodeGroup,
     NodeVerdict,
     NotFound,
+    OutputFile,
+    StoredFile,
 )
+from leasehold.client.files import download, upload
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,
     MOST_CORES,
@@ -124,7 +128,10 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
         yield "software", text
     for file in job.needs.inputs:
         place = f" at {file.place}" if file.place else ""
-        yield "input", f"{file.name}, {show_bytes(file.size_bytes)}{place}"
+        stored = f", SHA-256 {file.sha256}" if file.sha256 else ""
+        yield "input", f"{file.name}, {show_bytes(file.size_bytes)}{place}{stored}"
+    for name in job.outputs:
+        yield "output", name
     yield "type", job.type
     yield "backup", job.backup if job.backup != "none" else ""
     yield "reliability", _achieved_reliability(job)
@@ -241,6 +248,9 @@ def answer_output(client: Client, job: Job) -> None:
 def show_result(result: JobResult) -> None:
     """Print what a job wrote, and say beside it what else there is to know."""
     print_written(result.output, result.error)
+    for file in result.files:
+        if file.problem:
+            talk(f"leasehold: {file.name} is not kept: {file.problem}")
     if not result.is_kept:
         talk("leasehold: its output is no longer kept: it was too old or too large")
     elif not result.is_whole:
@@ -439,6 +449,39 @@ IMAGES = pick(
 """Of each image: where it is, or why not."""
 
 
+FILES = pick(
+    columns_of(
+        StoredFile,
+        {
+            "sha256": Column("SHA256", lambda file, _: file.sha256[:16]),
+            "size": Column("SIZE", lambda file, _: show_bytes(file.size_bytes), is_figure=True),
+            "arrived": Column(
+                "ARRIVED",
+                lambda file, _: "all" if file.is_complete else show_bytes(file.received_bytes),
+                is_figure=True,
+            ),
+        },
+    ),
+    "sha256,name,size,arrived,created",
+)
+"""Of each file: how large it is, and how much of it has arrived."""
+
+
+def found_file(client: Client, which: str) -> StoredFile:
+    """Find a file by its name, or its SHA-256 or the beginning of it; raises InvalidField where it is not one."""
+    files = client.files.list()
+    found = [
+        file for file in files if file.name == which or (len(which) >= _LEAST_HASH and file.sha256.startswith(which))
+    ]
+    if len(found) != 1:
+        expected = "the name or the SHA-256 of one of your files"
+        raise InvalidField("FILE", which, expected if not found else f"{expected}: {len(found)} have this name")
+    return found[0]
+
+
+_LEAST_HASH = 8
+
+
 # A job as the command line describes it: a file, options, or a file with options that change it
 
 
@@ -466,7 +509,12 @@ def _from_file(path: Path) -> JobDescription:
         moment_ms=lambda field, text: _unix_ms(read_moment(field, text, at)),
         size_of=lambda field, text: size_of(field, text, path.parent),
     )
-    return load_description(path, looking)
+    description = load_description(path, looking)
+    inputs = tuple(
+        replace(file, address=str(path.parent / file.address)) if file.address and not file.place else file
+        for file in description.needs.inputs
+    )
+    return replace(description, needs=replace(description.needs, inputs=inputs))
 
 
 def _blank(command: tuple[str, ...], options: JobOptions) -> JobDescription:
@@ -487,6 +535,7 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
         name=options.name or base.name,
         environment=_environment(base.environment, options.environment or []),
         array=read_array("--array", options.array) if options.array else base.array,
+        outputs=tuple(options.outputs) if options.outputs else base.outputs,
         group=options.group or base.group,
         deadline_ms=_deadline_ms(options) if options.deadline else base.deadline_ms,
         reliability=base.reliability if options.reliability is None else _reliability(options.reliability),
@@ -558,7 +607,35 @@ def _input(text: str) -> InputFile:
     found = _ELSEWHERE.fullmatch(text)
     if found is not None and not Path(text).exists():
         return InputFile(found["name"], read_bytes("--input", found["size"]), found["site"])
-    return InputFile(Path(text).name or text, size_of("--input", text), "")
+    return InputFile(Path(text).name or text, size_of("--input", text), "", address=text)
+
+
+def stored_inputs(client: Client, description: JobDescription) -> JobDescription:
+    """Store the inputs of a job that are files of this machine at the gateway, which brings them to where it runs."""
+    inputs = tuple(_stored(client, file) for file in description.needs.inputs)
+    return replace(description, needs=replace(description.needs, inputs=inputs))
+
+
+def _stored(client: Client, file: InputFile) -> InputFile:
+    if file.place or not file.address:
+        return file
+    stored = upload(client, Path(file.address), file.name)
+    return replace(file, size_bytes=stored.size_bytes, sha256=stored.sha256)
+
+
+def get_files(client: Client, job_id: int, names: Sequence[str], folder: Path) -> list[OutputFile]:
+    """Write the files that a job left behind, all or these, into a folder; raises InvalidField for one it has not."""
+    files = client.jobs.result(job_id).files
+    known = {file.name: file for file in files}
+    for name in names:
+        if name not in known:
+            raise InvalidField("NAME", name, f"one of {', '.join(known) or 'none: the job has no output files'}")
+    chosen = [known[name] for name in names] if names else list(files)
+    for file in chosen:
+        if file.sha256:
+            read = partial(client.jobs.read_file, job_id, file.name)
+            download(read, file.sha256, file.size_bytes, folder / file.name)
+    return chosen
 
 
 def spec_of(description: JobDescription) -> JobSpec:

@@ -107,6 +107,7 @@ class JobDescription:
 
     ``needs``        what each of its nodes must have; its inputs are those of the whole job
     ``environment``  variables that its command finds, by name
+    ``outputs``      names of the files that are kept of what it leaves in its working folder
     ``array``        the indexes of an array, for each of which it runs once; empty: it runs once
     ``deadline_ms``  by when it has to be done, Unix ms
     ``reliability``  how sure it is to be done by then, None where nothing is asked
@@ -118,6 +119,7 @@ class JobDescription:
     group: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     array: tuple[int, ...] = ()
+    outputs: tuple[str, ...] = ()
     deadline_ms: int | None = None
     reliability: float | None = None
     backup: Backup = Backup.NONE
@@ -137,7 +139,7 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "nodes": needs.nodes,
         **({"need": needs.need} if needs.need else {}),
         "software": [str(one) for one in needs.software],
-        "inputs": [{"name": file.name, "size_bytes": file.size_bytes, "place": file.place} for file in needs.inputs],
+        "inputs": [_body_of_input(file) for file in needs.inputs],
         "execution_s": _seconds(needs.execution_ms),
         "backup": description.backup.value,
         "type": description.lease_type.label,
@@ -149,7 +151,13 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "reliability": description.reliability,
     }
     optional |= {"environment": dict(description.environment), "array": list(description.array)}
+    optional |= {"outputs": list(description.outputs)}
     return body | {key: value for key, value in optional.items() if value}
+
+
+def _body_of_input(file: InputFile) -> dict[str, Any]:
+    stored = {"sha256": file.sha256} if file.sha256 else {}
+    return {"name": file.name, "size_bytes": file.size_bytes, "place": file.place} | stored
 
 
 def _seconds(ms: int) -> int | float:
@@ -214,6 +222,7 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
         command=_command(keys),
         environment=_environment(keys),
         array=_array(keys),
+        outputs=_outputs(keys),
         needs=_needs(keys, looking),
         deadline_ms=_deadline(keys, looking),
         reliability=_between(keys, "Reliability"),
@@ -274,6 +283,16 @@ def _variable(field: str, name: object) -> str:
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         raise InvalidField(field, name, "the name of a variable: letters, digits and _, not beginning with a digit")
     return name
+
+
+def _outputs(keys: Keys) -> tuple[str, ...]:
+    names = keys.texts("OutputFile", ())
+    for name in names:
+        if "/" in name or name in {".", ".."}:
+            raise InvalidField(
+                keys.where("OutputFile"), name, "the name of a file in the working folder, without folders"
+            )
+    return names
 
 
 def _array(keys: Keys) -> tuple[int, ...]:
@@ -425,7 +444,8 @@ def _input(place: str, values: object, looking: Looking) -> InputFile:
         expected = "how large it is, as it cannot be looked at from here"
         address = "" if source in {None, address_of(host, name)} else str(source)
         return InputFile(name, _size(where, size, expected), host, address)
-    return InputFile(name, looking.size_of(keys.where("FileName" if source is None else "Source"), path), "")
+    size_bytes = looking.size_of(keys.where("FileName" if source is None else "Source"), path)
+    return InputFile(name, size_bytes, "", address=path)
 
 
 def _size(field: str, value: object, expected: str) -> int:

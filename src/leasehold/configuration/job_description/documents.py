@@ -131,7 +131,7 @@ ROOTS = ("JobDefinition", "JobDescription")
 _GROUPS = frozenset({*ROOTS, "JobIdentification", "Application", "POSIXApplication", "Resources"})
 """Elements that only hold others together."""
 
-_LISTS = frozenset({"Argument", "Software", "DataStaging"})
+_LISTS = frozenset({"Argument", "Software", "DataStaging", "OutputFile"})
 _TABLES = frozenset({"DataStaging"})
 _NAMED = frozenset({"Environment"})
 """Elements with a value for each name, which is an attribute."""
@@ -312,6 +312,7 @@ def _text_of(path: Path) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_POSIX = ("Executable", "Argument", "Environment")
 _OF_OURS = (
+    "OutputFile",
     "NeededResourceCount",
     "Array",
     "ExecutionTime",
@@ -347,6 +348,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "NeededResourceCount": needs.need or "",
         "Software": [str(one) for one in needs.software],
         "DataStaging": [_input(file) for file in needs.inputs],
+        "OutputFile": list(description.outputs),
         "Array": show_array(description.array),
         "ExecutionTime": needs.execution_ms / 1000 if needs.execution_ms % 1000 else needs.execution_ms // 1000,
         "Deadline": "" if description.deadline_ms is None else _moment(description.deadline_ms),

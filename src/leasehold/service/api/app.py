@@ -8,6 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leasehold.protocol.files import PIECE_BYTES
 from leasehold.protocol.problems import MEDIA_TYPE
 from leasehold.service.api import error_handlers
 from leasehold.service.api.authorizer import Authorizer
@@ -19,6 +20,7 @@ from leasehold.service.api.routers import (
     changes,
     coallocations,
     dashboard,
+    files,
     forecasts,
     form,
     health,
@@ -131,7 +133,10 @@ def _is_problem(start: Message) -> bool:
 
 
 class BodyLimit:
-    """Refuses larger bodies: at once where their length is said, else as soon as they are too large."""
+    """Refuses larger bodies: at once where their length is said, else as soon as they are too large.
+
+    A piece of a file may have `PIECE_BYTES`.
+    """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
         self._app = app
@@ -143,21 +148,24 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         read = 0
+        is_piece = scope["method"] == "PUT" and scope["path"].startswith(files.router.prefix)
+        most = max(self._most, PIECE_BYTES) if is_piece else self._most
 
         async def counting() -> Message:
             nonlocal read
             if not read:
-                self._check(_said_length(scope))
+                _check(_said_length(scope), most)
             message = await receive()
             read += len(message.get("body", b""))
-            self._check(read)
+            _check(read, most)
             return message
 
         await self._app(scope, counting, send)
 
-    def _check(self, length: int) -> None:
-        if length > self._most:
-            raise HTTPException(TOO_LARGE, f"body: expected at most {self._most} bytes")
+
+def _check(length: int, most: int) -> None:
+    if length > most:
+        raise HTTPException(TOO_LARGE, f"body: expected at most {most} bytes")
 
 
 def _said_length(scope: Scope) -> int:
@@ -172,7 +180,7 @@ DOCUMENT = "/v1/openapi.json"
 """The one path beside the probes that takes no token."""
 
 ROUTERS = (
-    *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images),
+    *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images, files.router),
     *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
     *(agreements.router, agreements.penalties, usage.router, forecasts.router, health.router, form.pages),
     dashboard.router,

@@ -18,6 +18,7 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import NodeResources, Placed
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS, one_line, whole_in
+from leasehold.service.drivers.staging import NO_FILES, JobFiles
 
 _FAULTS = tuple(fault.value for fault in Fault)
 
@@ -131,6 +132,7 @@ class Order:
     ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
     ``other_site``   where to SEND it to, or to RECEIVE it from
     ``constraints``  where its machines are placed and what they boot from, where its job says so
+    ``files``        inputs that its command finds, and outputs that are kept
     ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
     ``notify``       how its guest is told before it is preempted: the name of a signal (``SIGUSR1``), `NOTICE_FILE`,
                      the address of a webhook, or "" for not at all
@@ -147,6 +149,7 @@ class Order:
     work_done: int = 0
     other_site: str = ""
     constraints: PlacementConstraints = NO_CONSTRAINTS
+    files: JobFiles = NO_FILES
     account: str = ""
     notify: str = ""
     notice_ms: int = 0

@@ -25,6 +25,7 @@ from leasehold.model.reason import Outcome, Reason, sentence
 from leasehold.model.request import Request, check_request
 from leasehold.service.commands import JobOutput
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints, Problem
+from leasehold.service.drivers.staging import JobFiles, StagedFile
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.job_repository import JobRepository, Try
 from leasehold.service.engine.tasks import BackgroundTasks, Fetch
@@ -114,8 +115,11 @@ def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     request = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
     needs = request.job.needs
+    carried = (file for file in needs.inputs if file.sha256)
+    inputs = tuple(StagedFile(file.name, file.sha256, file.size_bytes) for file in carried)
+    files = JobFiles(inputs, request.outputs)
     constraints = PlacementConstraints(nodes, attempt.image, needs.amounts.cores, least=needs.need)
-    return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints)
+    return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints, files=files)
 
 
 def _of_its_system_mib(attempt: Attempt) -> int:
@@ -162,6 +166,13 @@ def lost_its_software(record: JobRecord, status: AttemptStatus) -> bool:
     return bool(record.request.job.needs.software) and status.fault == Fault.SOFTWARE_GONE
 
 
+def fetch_of(lease_id: int, tried: Try) -> Fetch:
+    """Say what is to be fetched of an attempt."""
+    request = tried.record.request
+    consumer = request.consumer if request.outputs else ""
+    return Fetch(lease_id, tried.attempt.site, consumer, request.outputs)
+
+
 class AttemptTracker:
     """Follows the leases of attempts; ``inbox`` is for the job scheduler, ``withdrawn`` for the gateway."""
 
@@ -176,7 +187,7 @@ class AttemptTracker:
         self._tasks = tasks
         self._most_bytes = output_kib << 10
         self._statuses: dict[int, AttemptStatus] = {}
-        tasks.fetches += [Fetch(lease_id, site) for lease_id, site in jobs.to_fetch()]
+        tasks.fetches += [fetch_of(lease_id, tried) for lease_id, tried in jobs.to_fetch()]
 
     # Machines
 
@@ -258,7 +269,7 @@ class AttemptTracker:
             self.inbox.append(AttemptFailed(*tried.key, Fault.SOFTWARE_GONE, status.detail))
         else:
             self._jobs.set_end(tried, CommandEnd(status.exit_status or 0, status.detail))
-            self._tasks.fetches.append(Fetch(lease.id, tried.attempt.site))
+            self._tasks.fetches.append(fetch_of(lease.id, tried))
 
     def _held(self, effect: Decision) -> None:
         """Report *not now* for an attempt at a closed site: it was placed by node, and waits for no other site."""
@@ -294,6 +305,7 @@ class AttemptTracker:
                 number=number,
                 text=text,
                 error=error,
+                files=command.files,
                 is_whole=command.output.is_whole and not (is_cut or is_error_cut or command.problem),
                 fetched_ms=now_ms,
                 consumer=tried.record.request.consumer,

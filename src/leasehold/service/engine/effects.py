@@ -256,6 +256,7 @@ class EffectRecorder:
             work_done=request.duration_ms * self._reference_mips - lease.work_left,
             other_site=other_site,
             constraints=_constraints(lease, metadata),
+            files=metadata.files,
             account=request.path,
             notify=metadata.notify,
             notice_ms=notice_ms,

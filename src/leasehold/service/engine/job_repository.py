@@ -138,9 +138,9 @@ class JobRepository:
 
     # What is to be fetched
 
-    def to_fetch(self) -> list[tuple[int, str]]:
-        """Give the leases whose commands ended, and whose output is not here yet, with their sites."""
-        return [(lease_id, one.attempt.site) for lease_id, one in self._by_lease.items() if self.end_of(one)]
+    def to_fetch(self) -> list[tuple[int, Try]]:
+        """Give the leases whose commands ended, and whose output is not here yet, with their attempts."""
+        return [(lease_id, one) for lease_id, one in self._by_lease.items() if self.end_of(one)]
 
     def end_of(self, tried: Try) -> CommandEnd | None:
         """How the command of an attempt ended, while its output is still to be fetched."""

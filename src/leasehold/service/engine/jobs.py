@@ -185,6 +185,7 @@ class JobController:
             group=command.group,
             name=command.name,
             environment=command.environment,
+            outputs=command.outputs,
             lease_type=command.lease_type,
             backup=command.backup,
             reliability=command.reliability,

@@ -8,10 +8,12 @@ from leasehold.matching.software import Installed
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Fetch what the command of a lease wrote at a site."""
+    """Fetch what the command of a lease wrote at a site; and the files that it left, which are its consumer's."""
 
     lease_id: int
     site: str
+    consumer: str = ""
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from leasehold.model.coallocation import CoAllocation
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, Order, PlacementConstraints
+from leasehold.service.drivers.staging import NO_FILES, JobFiles
 from leasehold.service.store.mapping import INDEXED, KEY, METADATA, TABLES, UNIQUE, WHOLE, RecordTable, Sql
 
 metadata = METADATA
@@ -34,6 +35,7 @@ class LeaseMetadata:
     ``coallocation_id``  the co-allocation of which this is a component
     ``job_id``    the job of which this is an attempt, and in ``constraints`` what its machines are to be
     ``notify``    how its guest is told before it is preempted, as in `leasehold.service.drivers.protocol.Order`
+    ``files``     what its command reads and leaves behind
     ``project``   its user's label for accounting
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
@@ -49,6 +51,7 @@ class LeaseMetadata:
     coallocation_id: int | None = None
     job_id: int | None = None
     constraints: PlacementConstraints = NO_CONSTRAINTS
+    files: JobFiles = NO_FILES
     project: str = ""
     notify: str = ""
     reported: str = ""
@@ -262,6 +265,16 @@ StoredJob = tuple[JobRow, list[AttemptRow]]
 """A job with its attempts, in their order."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file that a job has left behind; ``problem`` says why it is not kept, where it is not."""
+
+    name: str
+    sha256: str = ""
+    size_bytes: int = 0
+    problem: str = ""
+
+
 @dataclass(slots=True)
 class OutputRow:
     """What the command of an attempt wrote: to its standard output, and to its standard error."""
@@ -270,6 +283,7 @@ class OutputRow:
     number: Annotated[int, KEY]
     text: str
     error: str
+    files: tuple[OutputFile, ...]
     is_whole: bool
     fetched_ms: int
     consumer: str

@@ -44,7 +44,7 @@ def instance(generation: int = 1, command: tuple[str, ...] = (), on_nodes: tuple
 
 
 def create(directory: JobDirectory, *nodes: str) -> None:
-    directory.create(instance(on_nodes=nodes))
+    directory.create(instance(on_nodes=nodes), directory.path.parent / "inputs")
 
 
 def played(directory: JobDirectory, *command: str) -> int:

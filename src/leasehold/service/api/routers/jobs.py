@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription
@@ -14,7 +15,7 @@ from leasehold.matching.verdict import Verdict, sentence
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol.explanations import JobExplanation
-from leasehold.protocol.fields import Number, moment_at, planned, read_duration, unix_ms
+from leasehold.protocol.fields import Number, is_file_name, moment_at, planned, read_duration, unix_ms
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -29,6 +30,7 @@ from leasehold.protocol.jobs import (
     JobSpec,
     NodeGroup,
     NodeVerdict,
+    OutputFile,
 )
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
@@ -43,6 +45,7 @@ from leasehold.service.auth.permissions import Permission, Target, allowed, requ
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
 from leasehold.service.errors import NoResult, NoSuchJob
+from leasehold.service.files import FileStore, NoSuchFile
 from leasehold.service.jobs import Chosen, Prospect
 from leasehold.service.store import filters
 from leasehold.service.store.rows import AttemptRow, JobRow, StoredJob
@@ -73,7 +76,9 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
     XML is accepted too, as `application/xml` with the names of JSDL. The response comes once the job is stored
     durably: whatever happens then, it runs to its end and has one result.
     """
-    found, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
+    command = _submission(body, call.principal, idempotency_key)
+    check_files(call.federation.files, command)
+    found, new = await call.federation.jobs.submit(command)
     job = show_job(*found)
     response.headers["Location"] = f"{router.prefix}/{job.id}"
     response.status_code = 201 if new else 200
@@ -169,6 +174,42 @@ async def show_job_output(call: Authorized, job_id: Number) -> JobLog:
     return JobLog.of(await call.federation.jobs.log(job_id), job=job_id)
 
 
+@router.get(
+    "/{job_id:number}/files/{name}",
+    operation_id="readJobFile",
+    response_class=FileResponse,
+    responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_SUCH_FILE),
+)
+@needs(Permission.JOB_SEE)
+async def read_job_file(call: Authorized, job_id: Number, name: str) -> FileResponse:
+    """Return the content of a file that a job left behind, or a part of it (`Range`)."""
+    row, _ = await _visible_job(call, job_id)
+    result = await call.federation.jobs.result(job_id)
+    for file in () if result is None else result.files:
+        if file.name == name and file.sha256:
+            return FileResponse(call.federation.files.content(row.record.request.consumer, file.sha256))
+    raise NoSuchFile(f"(of job {job_id}: {name!r:.200})")
+
+
+def check_files(files: FileStore, command: SubmitJob) -> None:
+    """Check that the inputs of a job are stored, and that no two files of it have one name; raises InvalidField."""
+    names: set[str] = set()
+    for number, file in enumerate(command.needs.inputs):
+        if not file.sha256:
+            continue
+        if file.name in names or not is_file_name(file.name):
+            raise InvalidField(f"inputs[{number}].name", file.name, "the name of a file without folders, each once")
+        names.add(file.name)
+        try:
+            stored = files.get(command.consumer, file.sha256)
+        except NoSuchFile:
+            stored = None
+        if stored is None or not stored.is_complete:
+            raise InvalidField(f"inputs[{number}].sha256", file.sha256, "a file that you have stored")
+        if stored.size_bytes != file.size_bytes:
+            raise InvalidField(f"inputs[{number}].size_bytes", file.size_bytes, f"{stored.size_bytes}, as it is stored")
+
+
 async def _visible_job(call: Call, job_id: int) -> StoredJob:
     """Return a job that the caller may see. Raises NoSuchJob for any other."""
     found = await call.federation.jobs.job(job_id)
@@ -194,6 +235,7 @@ def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
         group=group,
         environment=tuple(body.environment.items()),
         array=tuple(body.array),
+        outputs=tuple(body.outputs),
         deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
         lease_type=LEASE_TYPES[body.type],
         backup=Backup(body.backup),
@@ -230,7 +272,9 @@ def _needs_of(body: JobSpec) -> Needs:
         need=body.need,
         cpu_mhz=body.cpu_mhz,
         software=tuple(software(text) for text in body.software),
-        inputs=tuple(InputFile(file.name, file.size_bytes, file.place) for file in body.inputs),
+        inputs=tuple(
+            InputFile(file.name, file.size_bytes, file.place, sha256=file.sha256 or "") for file in body.inputs
+        ),
     )
 
 
@@ -260,8 +304,12 @@ def _needs(needs: Needs) -> JobNeeds:
         needs,
         needs.amounts,
         software=tuple(str(one) for one in needs.software),
-        inputs=tuple(JobInput(name=file.name, size_bytes=file.size_bytes, place=file.place) for file in needs.inputs),
+        inputs=tuple(_input(file) for file in needs.inputs),
     )
+
+
+def _input(file: InputFile) -> JobInput:
+    return JobInput(name=file.name, size_bytes=file.size_bytes, place=file.place, sha256=file.sha256 or None)
 
 
 def _attempt(row: AttemptRow) -> Attempt:
@@ -278,7 +326,7 @@ def _attempt(row: AttemptRow) -> Attempt:
 
 def show_result(result: service.JobResult) -> JobResult:
     """Show the result of a job."""
-    return JobResult.of(result, job=result.job_id)
+    return JobResult.of(result, job=result.job_id, files=tuple(map(OutputFile.of, result.files)))
 
 
 def show_prospect(prospect: Prospect) -> JobProspect:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 from leasehold.jobs.job import Fault
@@ -13,8 +14,10 @@ from leasehold.service.drivers.emulated.options import Hardware, planned_nodes, 
 from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem, Verb
+from leasehold.service.drivers.staging import StagedFile, content_path
 
 _CONSOLE_LINES = 100
+_READ_BYTES = 64 * 1024
 _LONGEST_WAIT_S = 60.0
 """A clock that was set, or slept with its computer, is noticed after so long."""
 
@@ -45,6 +48,7 @@ class EmulatedDriver:
             options.nodes or planned_nodes(setup.nodes),
         )
         self._clock = setup.clock
+        self._inputs = setup.folder / "inputs"
         self._neighbours = setup.folder.parent
         self.injector = FaultInjector(options.faults, setup.site)
         self.line = Line(options.faults, setup.site)
@@ -99,6 +103,18 @@ class EmulatedDriver:
         """Tell a guest that it will be preempted: that is written to its console."""
         await self.line.reach()
         await self._act(lambda now_ms: self._machines.tell(order, until_ms, now_ms))
+
+    @property
+    def input_folder(self) -> Path:
+        """Where inputs are brought to."""
+        return self._inputs
+
+    async def output_files(self, lease_id: int) -> dict[str, Path | str]:
+        """Give the files that a lease's command has left; raises ConnectionError where the line is cut."""
+        await self.line.reach()
+        here = await self._act(lambda _: self._machines.left_by(lease_id))
+        left = await self._in_turn(self._store.left_by, lease_id) if here is None else here
+        return {file.name: content_path(self._inputs, file.sha256) for file in left}
 
     async def nodes(self) -> list[NodeFacts]:
         """Look at all nodes; raises ConnectionError where the line is cut."""
@@ -181,7 +197,11 @@ class EmulatedDriver:
         return order if done is None else replace(order, work_done=done)
 
     def _as_written(self) -> EmulatedMachines:
-        return EmulatedMachines(self._hardware, self.injector, self._store.load())
+        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read)
+
+    def _read(self, file: StagedFile) -> str:
+        with content_path(self._inputs, file.sha256).open("rb") as content:
+            return content.read(_READ_BYTES).decode(errors="replace")
 
     async def _wait_until(self, *times_ms: int | None) -> None:
         """Wait for the first of these times, or until something was done here."""

@@ -6,10 +6,11 @@ Changes that are due at the same time happen in the order in which they were sch
 said in `leasehold.service.drivers.reconciler.order_rules`.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from math import ceil
@@ -49,6 +50,7 @@ from leasehold.service.drivers.protocol import (
 from leasehold.service.drivers.reconciler import order_rules
 from leasehold.service.drivers.reconciler.instances import OVER, Instances
 from leasehold.service.drivers.reconciler.order_rules import Action as Todo
+from leasehold.service.drivers.staging import StagedFile
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 _STATUS = re.compile(r"[0-9]{1,3}")
@@ -70,13 +72,39 @@ class Ending:
     error: str = ""
 
 
-def ending(command: Sequence[str], reference_mips: int) -> Ending | None:  # noqa: PLR0911 - a list of cases
+Read = Callable[[StagedFile], str]
+"""Gives the text of a file."""
+
+
+class WorkingFolder:
+    """The files that a command finds, and leaves behind, by name."""
+
+    def __init__(self, files: Iterable[StagedFile] = (), read: Read = lambda _: "") -> None:
+        self.files = {file.name: file for file in files}
+        self._read = read
+
+    def text(self, name: str) -> str | None:
+        """Read a file; None where there is none."""
+        return self._read(self.files[name]) if name in self.files else None
+
+    def copy(self, name: str, to: str) -> bool:
+        """Copy a file; whether it is there."""
+        if name in self.files:
+            self.files[to] = replace(self.files[name], name=to)
+        return name in self.files
+
+
+def ending(  # noqa: PLR0911 - a list of cases
+    command: Sequence[str], reference_mips: int, folder: WorkingFolder | None = None
+) -> Ending | None:
     """Say how a command ends; None: only when it is stopped.
 
     ===========================  ==============================================================
     ``sleep N``                  N seconds of work on a machine of the reference speed, then it ends
     ``echo TEXT ...``            writes a line, and ends at once
     ``printenv NAME``            writes the value of a variable, and ends at once
+    ``cat FILE ...``             writes the text of files in its working folder, the beginning of long ones
+    ``cp FILE FILE``             copies a file in its working folder
     ``env NAME=VALUE ... A``     one of these with variables
     ``true``, ``exit 0``         ends at once
     ``false``, ``exit N``        ends at once, and says with which exit status
@@ -89,6 +117,7 @@ def ending(command: Sequence[str], reference_mips: int) -> Ending | None:  # noq
     the planner counts on, too.
     """
     variables, words = parted(command)
+    folder = folder or WorkingFolder()
     match words:
         case ["sleep", seconds]:
             return _slept(seconds, reference_mips)
@@ -96,12 +125,16 @@ def ending(command: Sequence[str], reference_mips: int) -> Ending | None:  # noq
             return Ending(0, output=" ".join(said) + "\n")
         case ["printenv", name]:
             return Ending(0, output=f"{variables[name]}\n") if name in variables else _exited("1")
+        case ["cat", *names] if names:
+            return _cat(names, folder)
+        case ["cp", name, to]:
+            return Ending(0) if folder.copy(name, to) else _failed(1, f"cp: {name}: No such file or directory")
         case ["true" | "false" as word]:
             return _exited("0" if word == "true" else "1")
         case ["exit", status]:
             return _exited(status)
         case ["sh", "-c", script]:
-            return _one_after_the_other(script, variables, reference_mips)
+            return _one_after_the_other(script, variables, reference_mips, folder)
         case _:
             return None
 
@@ -156,14 +189,27 @@ def _failed(status: int, why: str = "") -> Ending:
     return Ending(0, why or f"exit status {status}", status, error=f"{why}\n" if why else "")
 
 
-def _one_after_the_other(script: str, variables: Mapping[str, str], reference_mips: int) -> Ending | None:
+def _cat(names: Iterable[str], folder: WorkingFolder) -> Ending:
+    output, error = "", ""
+    for name in names:
+        text = folder.text(name)
+        output += text or ""
+        error += f"cat: {name}: No such file or directory\n" if text is None else ""
+    return Ending(0, "exit status 1" if error else "", 1 if error else 0, output, error)
+
+
+def _one_after_the_other(
+    script: str, variables: Mapping[str, str], reference_mips: int, folder: WorkingFolder
+) -> Ending | None:
     """Carry simple commands out as a shell would: the last of them, or an ``exit``, says how it ended."""
     work, output, error, last = 0, "", "", Ending(0)
     given = [f"{name}={value}" for name, value in variables.items()]
     for words in _commands(script):
         is_apart = words[-1] == _TO_ERROR
         command = words[:-1] if is_apart else words
-        found = ending(["env", *given, *command] if given else command, reference_mips) if words[0] != "sh" else None
+        if words[0] == "sh":
+            return None
+        found = ending(["env", *given, *command] if given else command, reference_mips, folder)
         if found is None:
             return None
         work, last = work + found.work, found
@@ -203,9 +249,12 @@ _ALWAYS_KEPT = 64
 class EmulatedMachines(Instances[EmulatedInstance]):
     """The machines of one site, which follow orders and advance with the clock."""
 
-    def __init__(self, hardware: Hardware, injector: FaultInjector, saved: Saved | None = None) -> None:
-        """Restore the saved state; without it the site is empty."""
+    def __init__(
+        self, hardware: Hardware, injector: FaultInjector, saved: Saved | None = None, read: Read = lambda _: ""
+    ) -> None:
+        """Restore the saved state; without it the site is empty. ``read`` reads inputs."""
         saved = saved or Saved()
+        self._read = read
         self.hardware = hardware
         self.injector = injector
         self._node_faults = NodeFaults.from_text(saved.node_faults) if saved.node_faults else NodeFaults()
@@ -214,7 +263,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._coming_faults = NodeFaultSchedule(injector, self._nodes.nodes, self._node_faults)
         self._sent: dict[int, tuple[int, int]] = {}
         self._audit: list[AuditLine] = []
-        self._outputs: dict[int, tuple[str, str]] = {}
+        self._outputs: dict[int, tuple[str, str, str]] = {}
         super().__init__(saved.instances, saved.tombstones)
         self._number = max((change.number for one in self.all() for change in one.coming), default=0)
         self._schedule: list[tuple[int, int, int]] = []
@@ -277,6 +326,11 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         """Return what the command of a lease has written, once it has ended; None where nothing is here."""
         current = self.current(lease_id)
         return None if current is None else Output(current.output, error=current.error)
+
+    def left_by(self, lease_id: int) -> tuple[StagedFile, ...] | None:
+        """Return the files to be kept that the command of a lease has left; None where nothing is here."""
+        current = self.current(lease_id)
+        return None if current is None else current.left
 
     def take_unwritten(self) -> Unwritten:
         """Take what has to be written since the last call."""
@@ -366,8 +420,9 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._write(Action(order.verb), instance, now_ms, f"to {order.other_site}" if order.other_site else "")
         if order.verb is Verb.SEND:
             self._sent[instance.lease_id] = (instance.incarnation, self._work_done(instance, now_ms))
-        if instance.output or instance.error:
-            self._outputs[instance.lease_id] = instance.output, instance.error
+        if instance.output or instance.error or instance.left:
+            left = json.dumps([[file.name, file.sha256, file.size_bytes] for file in instance.left])
+            self._outputs[instance.lease_id] = instance.output, instance.error, left
         self.drop(instance)
 
     def _change(self, current: EmulatedInstance, todo: Todo, order: Order, now_ms: int) -> None:
@@ -417,18 +472,20 @@ class EmulatedMachines(Instances[EmulatedInstance]):
 
     def _schedule_end(self, instance: EmulatedInstance, running_ms: int) -> None:
         lasts_ms = self.injector.crashes_after_ms(instance.lease_id, instance.incarnation)
-        program = self._ending(instance, running_ms)
+        folder = WorkingFolder(instance.files.inputs, self._read)
+        program = self._ending(instance, running_ms, folder)
         if program is not None:
             left_ms = max(0, self.hardware.wall_ms(program.work - instance.work_done))
             if lasts_ms is None or left_ms <= lasts_ms:
-                self._schedule_change(instance, running_ms + left_ms, _ended(program, instance.vms))
+                ended = replace(_ended(program, instance.vms), left=tuple(folder.files.values()))
+                self._schedule_change(instance, running_ms + left_ms, ended)
                 return
         if lasts_ms is not None:
             self._schedule_change(instance, running_ms + lasts_ms, CRASHED)
 
-    def _ending(self, instance: EmulatedInstance, now_ms: int) -> Ending | None:
+    def _ending(self, instance: EmulatedInstance, now_ms: int, folder: WorkingFolder | None = None) -> Ending | None:
         """Say how a command ends here and now: as it would, or as a fault has it."""
-        program = ending(instance.command, self.hardware.reference_mips)
+        program = ending(instance.command, self.hardware.reference_mips, folder)
         if not instance.command:
             return None
         status = self.injector.exit_status_of(instance.lease_id)
@@ -448,7 +505,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         return instance.work_done_at(now_ms, self.hardware.speed_mips)
 
     def _come_to(self, instance: EmulatedInstance, then: Transition, since_ms: int) -> None:
-        instance.output, instance.error = then.output, then.error
+        instance.output, instance.error, instance.left = then.output, then.error, then.left
         self.become(instance, then.phase, since_ms, then.detail, exit_status=then.exit_status, fault=then.fault)
         if then.phase in BEGINNING:
             command = " ".join(instance.command) if then.phase is Phase.RUNNING else ""

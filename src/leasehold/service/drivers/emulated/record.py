@@ -7,6 +7,7 @@ Each line of the audit is written in the same transaction as what it tells of. A
 same incarnation of a lease up mean that its machines really came up twice.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -21,6 +22,7 @@ from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, Changes, Instance
 from leasehold.service.drivers.reconciler.store import InstanceStore, keep_latest, set_fact
+from leasehold.service.drivers.staging import StagedFile
 
 # --- instances ----------------------------------------------------------------------------------------------------
 
@@ -30,6 +32,7 @@ class Transition:
     """What machines come to: a phase, and its details.
 
     ``output``  what their command has written, where it has ended; and in ``error`` to its standard error
+    ``left``    the files in its working folder
     """
 
     phase: Phase
@@ -38,6 +41,7 @@ class Transition:
     fault: str = ""
     output: str = ""
     error: str = ""
+    left: tuple[StagedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class EmulatedInstance(Instance):
     work_done: int
     output: str = ""
     error: str = ""
+    left: tuple[StagedFile, ...] = ()
     coming: tuple[Change, ...] = ()
     cores: int = 1
     is_placed: bool = False
@@ -165,7 +170,8 @@ CREATE TABLE IF NOT EXISTS outputs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     lease_id INTEGER NOT NULL UNIQUE,
     text TEXT NOT NULL,
-    error TEXT NOT NULL
+    error TEXT NOT NULL,
+    left_behind TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -200,14 +206,14 @@ class Unwritten:
     """What has changed since it was written last.
 
     ``sent``         of leases that were sent away: their incarnation, and how much of their work was done
-    ``outputs``      what the commands of leases had written that are gone: output, and standard error
+    ``outputs``      what the commands of leases had written that are gone: output, standard error, and files as JSON
     ``node_faults``  empty where they are unchanged
     """
 
     changes: Changes[EmulatedInstance]
     sent: dict[int, tuple[int, int]]
     audit: list[AuditLine]
-    outputs: dict[int, tuple[str, str]]
+    outputs: dict[int, tuple[str, str, str]]
     node_faults: str
 
     def __bool__(self) -> bool:
@@ -234,7 +240,7 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
         sent = [(lease_id, *along) for lease_id, along in unwritten.sent.items()]
         connection.executemany("INSERT OR REPLACE INTO sent (lease_id, incarnation, work_done) VALUES (?, ?, ?)", sent)
         connection.executemany(
-            "INSERT OR REPLACE INTO outputs (lease_id, text, error) VALUES (?, ?, ?)",
+            "INSERT OR REPLACE INTO outputs (lease_id, text, error, left_behind) VALUES (?, ?, ?, ?)",
             [(lease_id, *wrote) for lease_id, wrote in unwritten.outputs.items()],
         )
         keep_latest(connection, "sent", MAX_TOMBSTONES)
@@ -252,6 +258,11 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
         """Read what the command of a lease that is gone had written; empty where nothing is known of it."""
         row = self.connection.execute("SELECT text, error FROM outputs WHERE lease_id = ?", (lease_id,)).fetchone()
         return Output("") if row is None else Output(str(row[0]), error=str(row[1]))
+
+    def left_by(self, lease_id: int) -> tuple[StagedFile, ...]:
+        """Read which files the command of a lease that is gone had left."""
+        row = self.connection.execute("SELECT left_behind FROM outputs WHERE lease_id = ?", (lease_id,)).fetchone()
+        return () if row is None else tuple(StagedFile(*file) for file in json.loads(row[0]))
 
 
 def write_lines(connection: Connection, lines: Iterable[AuditLine], keep: int) -> None:

@@ -28,6 +28,7 @@ from leasehold.service.drivers.qemu.output import (
     bound_consoles,
     bound_outputs,
     console_text,
+    left_files,
     link_output,
     output_of,
     remove_output,
@@ -387,11 +388,21 @@ class QemuDriver:
         """Give the output of a lease's commands, apart from what else is on their consoles."""
         return await asyncio.to_thread(output_of, self._site.folder, lease_id, self._options.output_bytes)
 
+    @property
+    def input_folder(self) -> Path:
+        """Where inputs are brought to."""
+        return self._site.inputs
+
+    async def output_files(self, lease_id: int) -> dict[str, Path | str]:
+        """Give the files to be kept that the command of a lease's first machine has left."""
+        return await asyncio.to_thread(left_files, self._site.folder, lease_id)
+
     async def nodes(self) -> list[NodeFacts]:
         """Describe the computer that machines run on, and what of it is free for this site."""
         instances = self._site.instances
         free_slots = instances.slots - instances.used_vms
-        return [await asyncio.to_thread(node_facts, self._machines, self._options, self._catalogue, free_slots)]
+        host = await asyncio.to_thread(node_facts, self._machines, self._options, self._catalogue, free_slots)
+        return [replace(host, bytes_per_s=self._site.transfers.bytes_per_s)]
 
     async def images(self) -> list[ImageFacts]:
         """List the images that machines can boot from."""

@@ -1,20 +1,22 @@
 """What machines write: files for each machine and incarnation, which are kept after the machines are gone.
 
 ``.log`` is its console, ``.out`` the output of its command alone, and ``.err`` its standard error; ``.cut`` marks one
-whose output or errors have lost their beginning.
+whose output or errors have lost their beginning. ``.file0`` and so on are the files that it has left, ``.names`` says
+what they are called.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.qemu.machine import link_shared
 
-CONSOLE, OUTPUT, ERROR, CUT = ".log", ".out", ".err", ".cut"
-_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut)")
+CONSOLE, OUTPUT, ERROR, CUT, NAMES = ".log", ".out", ".err", ".cut", ".names"
+_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut|names|file\d+)")
 _MOST_SHOWN = 256 * 1024
 """Bytes of each file."""
 
@@ -50,6 +52,30 @@ def _written(folder: Path, lease_id: int, suffix: str, most_bytes: int) -> tuple
     is_cut = any(path.with_suffix(CUT).exists() for paths in machines for path in paths)
     texts = [text[-most_bytes:].decode(errors="replace") for text in wrote]
     return _joined(texts) if any(texts) else "", not is_cut and all(len(one) <= most_bytes for one in wrote)
+
+
+def left_file(folder: Path, lease_id: int, incarnation: int, number: int) -> Path:
+    """Where a file is kept that a command has left, by its place among the outputs."""
+    return output_folder(folder) / f"{lease_id}.0.{incarnation}.file{number}"
+
+
+def write_left_files(folder: Path, lease_id: int, incarnation: int, problems: Mapping[str, str]) -> None:
+    """Write down which files a command has left, and why others could not be had: a problem for each name, or ""."""
+    path = output_folder(folder) / f"{lease_id}.0.{incarnation}{NAMES}"
+    path.write_text(json.dumps(problems), encoding="utf-8")
+
+
+def left_files(folder: Path, lease_id: int) -> dict[str, Path | str]:
+    """Give the files that a command has left, or why one could not be had."""
+    written = sorted((key, path) for key, path in _files(folder) if key[0] == lease_id and path.suffix == NAMES)
+    if not written:
+        return {}
+    (_, _, incarnation), path = written[-1]
+    problems = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: problem or left_file(folder, lease_id, incarnation, number)
+        for number, (name, problem) in enumerate(problems.items())
+    }
 
 
 def discard_output(folder: Path, lease_id: int, number: int, incarnation: int) -> None:

@@ -6,18 +6,20 @@ Whatever comes from a guest is bounded before it is believed (`leasehold.service
 """
 
 import asyncio
+import base64
 import json
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import randbelow
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from leasehold.service.drivers.bounds import exit_status_in, one_line, whole_in
 from leasehold.service.drivers.qemu.process import MachineFailed
+from leasehold.service.drivers.staging import TOO_LARGE
 
 QMP_TIMEOUT_S = 30.0
 """A machine on a busy computer may be slow; one that does not answer for so long hangs."""
@@ -31,6 +33,12 @@ _SYNC_S = 1.0
 _RESET = b"\xff"
 _HIGHEST = 1 << 31
 _LAST_SIGNAL = 64
+_READ_AT_ONCE = 48 * 1024
+_WRITTEN_AT_ONCE = 2_400
+"""Bytes of a file. The line into a guest has no flow control: what comes while its buffer of 4 KiB is full is lost, so
+that one command, with these bytes in base64, has to fit."""
+_HEX_DIGITS = 64
+_ASK_AGAIN_S = 0.05
 _LONGEST_ERROR = 200
 
 IsAlive = Callable[[], bool]
@@ -257,11 +265,70 @@ class GuestAgent:
             raise MachineFailed("its guest agent reported an exit status that no command can have")
         return status
 
+    # files
+
+    async def make_folder(self, path: str) -> None:
+        """Make a folder in the guest, if it is not there."""
+        await self._run("mkdir", "-p", path)
+
+    async def sha256(self, path: str) -> str:
+        """Give the SHA-256 of a file in the guest, "" where there is none."""
+        return (await self._run("sha256sum", path))[:_HEX_DIGITS]
+
+    async def _run(self, *applet: str) -> str:
+        """Run one of busybox's programs, and give what it writes."""
+        how = {"path": "/bin/busybox", "arg": list(applet), "capture-output": True}
+        number = (await self._execute("guest-exec", **how)).get("pid")
+        while not (done := await self._execute("guest-exec-status", pid=number)).get("exited"):  # noqa: ASYNC110 - in a guest
+            await asyncio.sleep(_ASK_AGAIN_S)
+        try:
+            return base64.b64decode(done.get("out-data", "")).decode("ascii")
+        except (TypeError, ValueError) as error:
+            raise Refused("the guest agent returned an output that cannot be read") from error
+
+    async def write_file(self, path: str, content: BinaryIO) -> None:
+        """Write a file in the guest, in place of any that is there."""
+        handle = await self._answer("guest-file-open", path=path, mode="wb")
+        try:
+            while piece := content.read(_WRITTEN_AT_ONCE):
+                await self._execute(
+                    "guest-file-write", **{"handle": handle, "buf-b64": base64.b64encode(piece).decode("ascii")}
+                )
+        finally:
+            with suppress(Refused):
+                await self._execute("guest-file-close", handle=handle)
+
+    async def read_file(self, path: str, most_bytes: int) -> AsyncIterator[bytes]:
+        """Read a file in the guest piece by piece; raises Refused where there is none, or more of it."""
+        handle = await self._answer("guest-file-open", path=path, mode="rb")
+        try:
+            while True:
+                answer = await self._execute("guest-file-read", handle=handle, count=_READ_AT_ONCE)
+                try:
+                    piece = base64.b64decode(answer["buf-b64"])
+                except (KeyError, TypeError, ValueError) as error:
+                    raise Refused("the guest agent returned a file that cannot be decoded") from error
+                most_bytes -= len(piece)
+                if most_bytes < 0:
+                    raise Refused(TOO_LARGE)
+                if not piece:
+                    return
+                yield piece
+        finally:
+            with suppress(Refused):
+                await self._execute("guest-file-close", handle=handle)
+
     async def set_time(self, now_ms: int) -> None:
         """Set the guest's clock, which has stood still while its memory was saved."""
         await self._execute("guest-set-time", time=now_ms * 1_000_000)
 
     async def _execute(self, command: str, **arguments: object) -> Mapping[str, Any]:
+        returned = await self._answer(command, **arguments)
+        if not isinstance(returned, dict):
+            raise Refused(f"guest agent, {command}: it has returned no object")
+        return returned
+
+    async def _answer(self, command: str, **arguments: object) -> object:
         try:
             async with asyncio.timeout(AGENT_TIMEOUT_S):
                 await self.sync()
@@ -275,10 +342,7 @@ class GuestAgent:
         if error is not None:
             why = error.get("desc", "no reason given") if isinstance(error, dict) else error
             raise Refused(one_line(f"guest agent, {command}: {why}", _LONGEST_ERROR))
-        returned = answer.get("return")
-        if not isinstance(returned, dict):
-            raise Refused(f"guest agent, {command}: it has returned no object")
-        return returned
+        return answer.get("return")
 
 
 @asynccontextmanager

@@ -21,16 +21,23 @@ from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, Result, shielded
 from leasehold.service.drivers.reconciler.driver import News
+from leasehold.service.drivers.staging import TransferRate
 
 _PRIVATE = 0o700
 
 
 class QemuSite:
-    """One site. Steps change its instances by the methods below only. Raises InputError; see `InstanceStore`."""
+    """One site. Steps change its instances by the methods below only. Raises InputError; see `InstanceStore`.
+
+    ``inputs``     where inputs of commands are brought to
+    ``transfers``  how fast they get from there into guests
+    """
 
     def __init__(self, setup: DriverSetup, options: QemuOptions) -> None:
         self.name = setup.site
         self.folder = setup.folder.absolute()
+        self.inputs = self.folder / "inputs"
+        self.transfers = TransferRate()
         self.options = options
         self.now_ms = setup.clock
         self._store = open_store(self.folder)

@@ -6,6 +6,7 @@ is simply repeated.
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from secrets import token_hex
@@ -15,17 +16,21 @@ import structlog
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.qemu.instances import MemoryPlace, QemuInstance
 from leasehold.service.drivers.qemu.machine import GuestOver, VirtualMachine
-from leasehold.service.drivers.qemu.output import discard_output, keep_latest
+from leasehold.service.drivers.qemu.output import discard_output, keep_latest, left_file, write_left_files
 from leasehold.service.drivers.qemu.process import MachineFailed, gathered, uninterrupted, unless
 from leasehold.service.drivers.qemu.qmp import GuestAgent, NoAnswer, Refused, agent_at
 from leasehold.service.drivers.qemu.site import QemuSite
 from leasehold.service.drivers.qemu.warm import warm_copy
+from leasehold.service.drivers.staging import MOST_OUTPUT_BYTES, content_path
 
 MAX_BOOTS = 3
 """A guest that dies while it boots has done nothing yet: it boots again, so many times in all."""
 
 MAX_ATTEMPTS = 3
 _RETRY_S = 1.0
+
+WORK = "/work"
+"""The working folder in the guest; its own program has it, too."""
 
 _COMMAND_KEY = "command"
 _SEED_BYTES = 64
@@ -88,15 +93,59 @@ async def _set_up(site: QemuSite, instance: QemuInstance, number: int) -> None:
 async def _set_up_guest(site: QemuSite, instance: QemuInstance, number: int, machine: VirtualMachine) -> None:
     boot_s = site.options.boot_ms / 1000
     try:
-        async with asyncio.timeout(boot_s), agent_at(machine.files.agent) as agent:
+        async with asyncio.timeout(boot_s) as timeout, agent_at(machine.files.agent) as agent:
             await agent.sync()
             with suppress(Refused):
                 await agent.set_time(site.now_ms())
             await site.progress(instance, number, is_up=True)
+            if instance.files.inputs:
+                timeout.reschedule(None)  # files take as long as they take
+                await _bring_inputs(site, instance, agent)
             if instance.command:
                 await _start_command(site, instance, number, agent)
     except TimeoutError:
         raise MachineFailed(f"the guest was not up within {boot_s:g} s") from None
+
+
+# Its files
+
+
+async def _bring_inputs(site: QemuSite, instance: QemuInstance, agent: GuestAgent) -> None:
+    """Write the inputs into the working folder of a guest; those that arrived before an interruption stay."""
+    try:
+        await agent.make_folder(WORK)
+        for file in instance.files.inputs:
+            path = f"{WORK}/{file.name}"
+            if await agent.sha256(path) == file.sha256:
+                continue
+            began_s = time.monotonic()
+            with content_path(site.inputs, file.sha256).open("rb") as content:
+                await agent.write_file(path, content)
+            found = await agent.sha256(path)
+            if found != file.sha256:
+                what = f"in the guest it has SHA-256 {found}, expected {file.sha256}"
+                raise MachineFailed(f"input {file.name!r} changed under way: {what}")
+            site.transfers.measure(file.size_bytes, time.monotonic() - began_s)
+    except Refused as error:
+        raise MachineFailed(f"its inputs could not be written: {error}") from error
+    except OSError as error:
+        raise MachineFailed(f"its inputs are not at the site any more: {error.strerror}") from error
+
+
+async def _keep_outputs(site: QemuSite, instance: QemuInstance, agent: GuestAgent) -> None:
+    """Copy the files that a command has left out of its guest."""
+    problems: dict[str, str] = {}
+    for number, name in enumerate(instance.files.outputs):
+        path = left_file(site.folder, instance.lease_id, instance.incarnation, number)
+        problems[name] = ""
+        try:
+            with path.open("wb") as out:
+                async for piece in agent.read_file(f"{WORK}/{name}", MOST_OUTPUT_BYTES):
+                    out.write(piece)
+        except Refused as error:
+            path.unlink(missing_ok=True)
+            problems[name] = f"the command left no such file, or it cannot be read: {error}"
+    await uninterrupted(write_left_files, site.folder, instance.lease_id, instance.incarnation, problems)
 
 
 # Its command
@@ -121,6 +170,8 @@ async def _has_command_ended(site: QemuSite, instance: QemuInstance, number: int
         with suppress(Refused):  # it reported that before a crash, or was restarted
             status = await agent.exit_status(job)
             if status is not None:
+                if number == 0 and instance.files.outputs:
+                    await _keep_outputs(site, instance, agent)
                 await site.progress(instance, number, exit_status=status)
             return status is not None
     await _start_command(site, instance, number, agent)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Verb
+from leasehold.service.drivers.staging import NO_FILES, JobFiles
 
 TAKES_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 """The phases that take slots. An instance that is being saved does not: the planner gives its room away at that very
@@ -38,6 +39,7 @@ class Instance:
     ``fault``        the `leasehold.jobs.job.Fault` for which it failed
     ``nodes``        on which node each machine is; empty where that is not known
     ``checkpointed_ms``  when its guest last said in its machines that it has saved its work; 0: never
+    ``files``        what its command reads and leaves behind
     """
 
     lease_id: int
@@ -53,6 +55,7 @@ class Instance:
     fault: str = ""
     nodes: tuple[str, ...] = ()
     checkpointed_ms: int = 0
+    files: JobFiles = NO_FILES
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int, **more: Any) -> Self:  # noqa: ANN401 - fields
@@ -64,6 +67,7 @@ class Instance:
             "vms": order.vms,
             "memory_mib": order.memory_mib,
             "command": tuple(order.command),
+            "files": order.files,
         }
         return cls(**fields | more, phase=phase, since_ms=now_ms)
 

@@ -99,6 +99,15 @@ class SlurmDriver:
         """Tell a guest by a file, and by a signal if it asked for one; raises where Slurm does not answer."""
         await self._in_turn(self._reconciler.notify, order, until_ms)
 
+    @property
+    def input_folder(self) -> Path:
+        """Where inputs are brought to."""
+        return self._directories.inputs
+
+    async def output_files(self, lease_id: int) -> dict[str, Path | str]:
+        """Give the files to be kept that a lease's command has left."""
+        return await self._in_turn(lambda: self._directories.last_of(lease_id).output_files())
+
     async def nodes(self) -> list[NodeFacts]:
         """Observe all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
         return await self._in_turn(self._nodes)

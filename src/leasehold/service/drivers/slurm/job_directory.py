@@ -5,29 +5,35 @@ and also when Slurm has long forgotten the job. What the command writes has a fi
 messages about the job.
 
 The directory of a job is the gateway's, and no other user can list it; what the driver relies on lies there. In it
-is another one, ``work``, which belongs to the user as whom the job runs, and which no other guest can enter.
+are two others that belong to the user as whom the job runs, and that no other guest can enter: ``work``, in which the
+script leaves its notes, and ``files``, the working folder of the command with its inputs and what it leaves behind.
 Whatever is read from there is a guest's word: it is bounded, and believed for that guest's lease alone.
 """
 
+import errno
+import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from leasehold.service.drivers.bounds import exit_status_in, time_ms_in
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import SIGNAL
 from leasehold.service.drivers.slurm.instance import JobInstance, RunRecord
+from leasehold.service.drivers.staging import MOST_OUTPUT_BYTES, TOO_LARGE, content_path
 
-WORK = "work"
-"""The directory of the job's own user, in the one that is the gateway's."""
+WORK, FILES = "work", "files"
+"""The directories of the job's own user, in the one that is the gateway's."""
 CONSOLE, BEGUN, ENDED, OUTPUT, ERROR = "console", "begun", "ended", "output", "error"
-NODES, NOTICE = "nodes", "notice"
-"""Files in the gateway's; the others are in ``work``."""
+NODES, NOTICE, OUTPUTS, KEPT = "nodes", "notice", "outputs", "kept"
+"""What is in the gateway's: names of nodes, a notice, names of files to be kept, and these; others are in ``work``."""
 CHECKPOINTED = "checkpointed"
 """A guest touches it when it has saved its work."""
 
@@ -41,6 +47,7 @@ _CONSOLE_BYTES = 256 * 1024
 _OUTPUT_BYTES = 1024 * 1024
 """Of what the command wrote on each node so much is given, and never more than so much in all."""
 _NOTE_BYTES = 4096
+_COPIED_AT_ONCE = 1 << 20
 _FOR_EVER = ("tail", "-f", "/dev/null")
 
 _SCRIPT = """\
@@ -53,8 +60,10 @@ for before in {OUTPUT} {OUTPUT}.* {ERROR} {ERROR}.*; do
     if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
 done
 date +%s%3N > {BEGUN}
+cd {files} || exit
 {command}
 status=$?
+cd {folder} || exit
 echo "$status $(date +%s%3N)" > {ENDED}.partial && mv {ENDED}.partial {ENDED}
 exit $status
 """
@@ -64,21 +73,25 @@ exit $status
 def batch_script(instance: JobInstance, work: Path) -> str:
     """Write what the job of an instance runs, which works in this directory: its command once for each VM."""
     words = shlex.join(instance.command or _FOR_EVER)
+    output, error = shlex.quote(str(work / OUTPUT)), shlex.quote(str(work / ERROR))
     if instance.vms == 1 or not instance.command:
-        runs = f"{words} > {OUTPUT} 2> {ERROR}"
+        runs = f"{words} > {output} 2> {error}"
     else:  # it has ended when it has for all VMs
         each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
         srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
         if instance.on_nodes:
-            to_its_own = shlex.quote(f'exec "$@" > "{OUTPUT}.$SLURMD_NODENAME" 2> "{ERROR}.$SLURMD_NODENAME"')
+            to_its_own = shlex.quote(f'exec "$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"')
             runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
         else:
-            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2> {ERROR}"
+            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {output} 2> {error}"
     # The shell itself must outlive a signal for the command; a handler, unlike `trap ''`, is not inherited.
     is_signal = instance.notify.startswith(SIGNAL)
     trap = f"trap : {instance.notify.removeprefix(SIGNAL)}" if is_signal else ":"
     names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR}
-    return _SCRIPT.format(lease=instance.lease_id, folder=shlex.quote(str(work)), command=runs, trap=trap, **names)
+    files = shlex.quote(str(work.with_name(FILES)))
+    return _SCRIPT.format(
+        lease=instance.lease_id, folder=shlex.quote(str(work)), files=files, command=runs, trap=trap, **names
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +130,26 @@ class JobDirectory:
             return 0
         return (time_ms_in(str(found.st_mtime_ns // 1_000_000)) or 0) if stat.S_ISREG(found.st_mode) else 0
 
-    def create(self, instance: JobInstance) -> None:
-        """Make it; raises OSError."""
+    def create(self, instance: JobInstance, inputs: Path) -> None:
+        """Make it, with the inputs that were brought to a folder; raises OSError."""
         self.notice.unlink(missing_ok=True)
         make_work_folder(self.path, instance.uid, instance.gid)
+        _make_users_folder(self.path / FILES, instance.uid, instance.gid)
+        for file in instance.files.inputs:
+            _place(content_path(inputs, file.sha256), self.path / FILES, file.name, instance)
         _replace_file(self.path / NODES, "\n".join(instance.on_nodes), _OURS)
+        _replace_file(self.path / OUTPUTS, json.dumps(instance.files.outputs), _OURS)
+
+    def output_files(self) -> dict[str, Path | str]:
+        """Copy the files to be kept that the command has left to where no guest can change them; raises OSError."""
+        try:
+            names = json.loads((self.path / OUTPUTS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        kept = self.path / KEPT
+        kept.mkdir(mode=0o700, exist_ok=True)
+        found = {name: _kept(self.path / FILES, name, kept / str(number)) for number, name in enumerate(names)}
+        return {name: path for name, path in found.items() if path is not None}
 
     def run_record(self) -> RunRecord:
         """Read what the script has written down so far."""
@@ -163,6 +191,11 @@ class JobDirectories:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
+
+    @property
+    def inputs(self) -> Path:
+        """Where inputs are brought to, each by its content; no guest can list it."""
+        return self._folder / "inputs"
 
     def of(self, instance: JobInstance) -> JobDirectory:
         """The directory of an instance's job."""
@@ -226,10 +259,54 @@ def make_work_folder(folder: Path, uid: int, gid: int) -> None:
     for ours in (folder.parent, folder):
         ours.mkdir(exist_ok=True)
         ours.chmod(_PASSED_THROUGH)  # whatever the umask is
-    work = folder / WORK
-    work.mkdir(mode=_ITS_USERS, exist_ok=True)
+    _make_users_folder(folder / WORK, uid, gid)
+
+
+def _make_users_folder(folder: Path, uid: int, gid: int) -> None:
+    folder.mkdir(mode=_ITS_USERS, exist_ok=True)
     if uid != os.geteuid():
-        os.chown(work, uid, gid, follow_symlinks=False)
+        os.chown(folder, uid, gid, follow_symlinks=False)
+
+
+def _place(content: Path, folder: Path, name: str, instance: JobInstance) -> None:
+    """Put an input into the working folder of a job, in which a guest may already be at work; nothing is followed.
+
+    Where a guest cannot change the content it is the same file, else a copy.
+    """
+    directory = os.open(folder, _READ | os.O_DIRECTORY)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
+        if instance.uid not in {os.geteuid(), 0}:
+            try:
+                os.link(content, name, dst_dir_fd=directory)
+            except OSError:  # it is on another file system
+                pass
+            else:
+                return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with content.open("rb") as source, os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as copy:
+            shutil.copyfileobj(source, copy, _COPIED_AT_ONCE)
+            if instance.uid != os.geteuid():
+                os.fchown(copy.fileno(), instance.uid, instance.gid)
+    finally:
+        os.close(directory)
+
+
+def _kept(folder: Path, name: str, copy: Path) -> Path | str | None:
+    """Copy a file that a guest has left, as `read_tail` reads one; None where there is none."""
+    try:
+        with _opened(folder / name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_OUTPUT_BYTES:
+                return TOO_LARGE
+            with copy.open("wb") as out:
+                shutil.copyfileobj(file, out, _COPIED_AT_ONCE)
+            return copy
+    except FileNotFoundError:
+        return None
+    except UntrustedFile:
+        return "it is not a file of the command's own: a link, a device, or an input as it was"
 
 
 # --- files in directories in which guests may write ---------------------------------------------------------
@@ -249,16 +326,28 @@ def read_tail(path: Path, most_bytes: int) -> tuple[str, bool]:
     is a regular file, with no second name, that belongs to the owner of the directory; nothing is followed, and
     nothing waited for. Raises OSError where there is no such file.
     """
+    with _opened(path) as file:
+        begin = max(0, os.fstat(file.fileno()).st_size - most_bytes)
+        file.seek(begin)
+        return file.read(most_bytes).decode(errors="replace"), begin == 0
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     folder = os.open(path.parent, _READ | os.O_DIRECTORY)
     try:
         owner = os.fstat(folder).st_uid
-        with os.fdopen(os.open(path.name, _READ, dir_fd=folder), "rb") as file:
+        try:
+            descriptor = os.open(path.name, _READ, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise UntrustedFile(f"{path} is a link") from error
+            raise
+        with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != owner:
                 raise UntrustedFile(f"{path} is not a file of its own")
-            begin = max(0, found.st_size - most_bytes)
-            file.seek(begin)
-            return file.read(most_bytes).decode(errors="replace"), begin == 0
+            yield file
     finally:
         os.close(folder)
 

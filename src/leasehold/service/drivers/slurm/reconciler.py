@@ -206,7 +206,7 @@ class JobReconciler:
         requeue = not instance.on_nodes or self._options.suspend is OnSuspend.REQUEUE
         try:
             user = JobUser.named(instance.user)
-            directory.create(instance)
+            directory.create(instance, self._directories.inputs)
             script = batch_script(instance, directory.work)
             given = self._sbatch_options(instance, directory.work, seen) | user.sbatch_options
             environment = {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)}

@@ -1,0 +1,97 @@
+"""Files: announce one, send its content in pieces, look, read and remove."""
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse
+
+from leasehold.model.errors import InvalidField
+from leasehold.protocol.fields import moment_at
+from leasehold.protocol.files import PIECE_BYTES, FileList, FileSpec, Sha256, StoredFile
+from leasehold.protocol.problems import Kind
+from leasehold.service import files as service
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
+from leasehold.service.api.openapi import refuses
+from leasehold.service.auth.permissions import Permission
+
+router = APIRouter(prefix="/v1/files", tags=["jobs"], route_class=GuardedRoute)
+
+Hash = Annotated[Sha256, Path(description="SHA-256 of the content.")]
+_RANGE = re.compile(r"bytes (?P<first>\d{1,18})-(?P<last>\d{1,18})/\d{1,18}")
+
+
+@router.post("", operation_id="announceFile", responses=refuses(Kind.FILE_QUOTA))
+@needs(Permission.JOB_SUBMIT)
+async def announce_file(call: Authorized, body: FileSpec) -> StoredFile:
+    """Announce a file, or find how much of it has arrived. Its whole size counts towards the quota from now on."""
+    files, now_ms = call.federation.files, call.federation.clock()
+    announced = (call.principal.consumer, body.sha256, body.name, body.size_bytes, now_ms)
+    return show_file(await run_in_threadpool(files.announce, *announced))
+
+
+@router.put(
+    "/{sha256}/content",
+    operation_id="writeFile",
+    responses=refuses(Kind.NO_SUCH_FILE, Kind.FILE_CONFLICT, Kind.TOO_LARGE),
+    openapi_extra={
+        "parameters": [
+            {"in": "header", "name": "Content-Range", "required": True, "schema": {"type": "string"},
+             "description": "Where the piece belongs: `bytes 0-4194303/734003200`."}
+        ],
+        "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
+    },
+)  # fmt: skip
+@needs(Permission.JOB_SUBMIT)
+async def write_file(call: Authorized, sha256: Hash, request: Request) -> StoredFile:
+    """Send the next piece of a file's content, of at most 4 MiB. With the last one its hash is checked."""
+    said = request.headers.get("content-range", "")
+    found = _RANGE.fullmatch(said)
+    piece = await request.body()
+    expected = f"bytes FIRST-LAST/SIZE, of a piece of at most {PIECE_BYTES} bytes"
+    if found is None or int(found["last"]) - int(found["first"]) + 1 != len(piece):
+        raise InvalidField("Content-Range", said, expected)
+    written = await run_in_threadpool(
+        call.federation.files.write, call.principal.consumer, sha256, int(found["first"]), piece
+    )
+    return show_file(written)
+
+
+@router.get("", operation_id="listFiles")
+@needs(Permission.JOB_SEE)
+async def list_files(call: Authorized) -> FileList:
+    """List the caller's files, by name."""
+    return FileList(files=tuple(map(show_file, call.federation.files.list(call.principal.consumer))))
+
+
+@router.get("/{sha256}", operation_id="showFile", responses=refuses(Kind.NO_SUCH_FILE))
+@needs(Permission.JOB_SEE)
+async def show_one_file(call: Authorized, sha256: Hash) -> StoredFile:
+    """Show one of the caller's files."""
+    return show_file(call.federation.files.get(call.principal.consumer, sha256))
+
+
+@router.get(
+    "/{sha256}/content",
+    operation_id="readFile",
+    response_class=FileResponse,
+    responses=refuses(Kind.NO_SUCH_FILE),
+)
+@needs(Permission.JOB_SEE)
+async def read_file(call: Authorized, sha256: Hash) -> FileResponse:
+    """Return the content of one of the caller's files, or a part of it (`Range`)."""
+    return FileResponse(call.federation.files.content(call.principal.consumer, sha256))
+
+
+@router.delete("/{sha256}", operation_id="removeFile", status_code=204, responses=refuses(Kind.NO_SUCH_FILE))
+@needs(Permission.JOB_SUBMIT)
+async def remove_file(call: Authorized, sha256: Hash) -> Response:
+    """Remove one of the caller's files. A job that has not started yet and needs it cannot start any more."""
+    await run_in_threadpool(call.federation.files.remove, call.principal.consumer, sha256)
+    return Response(status_code=204)
+
+
+def show_file(file: service.StoredFile) -> StoredFile:
+    """Show a file."""
+    return StoredFile.of(file, created_at=moment_at(file.created_ms))

@@ -1,0 +1,125 @@
+"""Files over HTTP: in pieces, resumed, read in part; and the jobs that read and leave them."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.api.house import House
+from tests.service.api.job_house import asked, furnished, over, submit
+
+CONTENT = b"the sky, " * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A house of one's own."""
+    with furnished(tmp_path) as house:
+        yield house
+
+
+def announced(house: House, token: str, content: bytes = CONTENT, name: str = "sky.txt") -> dict[str, Any]:
+    spec = {"sha256": hashlib.sha256(content).hexdigest(), "name": name, "size_bytes": len(content)}
+    answer = house.ask("POST", "/v1/files", token, json=spec)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def write(house: House, token: str, offset: int, piece: bytes, content: bytes = CONTENT) -> Any:
+    sha256 = hashlib.sha256(content).hexdigest()
+    said = {"Content-Range": f"bytes {offset}-{offset + len(piece) - 1}/{len(content)}"}
+    return house.ask("PUT", f"/v1/files/{sha256}/content", token, content=piece, headers=said)
+
+
+def stored(house: House, token: str, content: bytes = CONTENT, name: str = "sky.txt") -> dict[str, Any]:
+    announced(house, token, content, name)
+    written = write(house, token, 0, content, content).json()
+    assert written["is_complete"], written
+    return {"name": name, "size_bytes": len(content), "sha256": written["sha256"]}
+
+
+def test_a_file_comes_in_pieces_and_is_continued_where_it_was(house: House) -> None:
+    token = house.token()
+    assert announced(house, token)["received_bytes"] == 0
+    assert write(house, token, 0, CONTENT[:5000]).json()["received_bytes"] == 5000
+    late = write(house, token, 0, CONTENT[:5000])
+    assert (late.status_code, late.json()["detail"]) == (409, "'sky.txt': the piece begins at 0, expected 5000")
+    assert announced(house, token)["received_bytes"] == 5000
+    assert write(house, token, 5000, CONTENT[5000:]).json()["is_complete"]
+    [listed] = house.ask("GET", "/v1/files", token).json()["files"]
+    assert (listed["name"], listed["sha256"], listed["is_complete"]) == ("sky.txt", SHA256, True)
+    assert house.ask("GET", f"/v1/files/{SHA256}/content", token).content == CONTENT
+    part = house.ask("GET", f"/v1/files/{SHA256}/content", token, headers={"Range": "bytes=4-8"})
+    assert (part.status_code, part.content) == (206, CONTENT[4:9])
+    other = house.token(consumer="chemistry")
+    assert house.ask("GET", f"/v1/files/{SHA256}/content", other).status_code == 404
+    assert house.ask("DELETE", f"/v1/files/{SHA256}", other).status_code == 404
+    assert house.ask("DELETE", f"/v1/files/{SHA256}", token).status_code == 204
+    assert house.ask("GET", f"/v1/files/{SHA256}", token).status_code == 404
+
+
+def test_a_piece_may_be_larger_than_any_other_body_and_no_larger_than_a_piece(house: House) -> None:
+    token = house.token()
+    large = bytes(4 << 20)
+    assert announced(house, token, large)["received_bytes"] == 0
+    assert write(house, token, 0, large, large).json()["is_complete"]
+    assert write(house, token, 0, bytes((4 << 20) + 1), large).status_code == 413
+
+
+@pytest.mark.parametrize("said", ["", "bytes 0-5/9000", "bytes x-y/z", "bytes 5-0/9000"])
+def test_where_a_piece_belongs_has_to_be_said(house: House, said: str) -> None:
+    token = house.token()
+    announced(house, token)
+    answer = house.ask("PUT", f"/v1/files/{SHA256}/content", token, content=b"1234", headers={"Content-Range": said})
+    assert (answer.status_code, answer.json()["field"]) == (422, "Content-Range")
+
+
+def test_a_job_reads_its_input_and_what_it_leaves_is_kept(house: House) -> None:
+    token = house.token()
+    inputs = [stored(house, token)]
+    command = ["sh", "-c", "cp sky.txt copy.txt; cat copy.txt"]
+    job = submit(house, token, command=command, inputs=inputs, outputs=["copy.txt", "missing"])
+    assert job["needs"]["inputs"] == [inputs[0] | {"place": ""}]
+    assert over(house, token, job["id"])["state"] == "completed"
+    result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
+    assert result["output"] == CONTENT.decode()
+    assert result["files"] == [
+        {"name": "copy.txt", "sha256": SHA256, "size_bytes": len(CONTENT), "problem": ""},
+        {"name": "missing", "sha256": "", "size_bytes": 0, "problem": "the command left no file of this name"},
+    ]
+    assert house.ask("GET", f"/v1/jobs/{job['id']}/files/copy.txt", token).content == CONTENT
+    assert house.ask("GET", f"/v1/jobs/{job['id']}/files/missing", token).status_code == 404
+    other = house.token(consumer="chemistry")
+    assert house.ask("GET", f"/v1/jobs/{job['id']}/files/copy.txt", other).status_code == 404
+
+
+def test_a_job_whose_input_went_before_it_began_says_so(house: House) -> None:
+    token = house.token()
+    held = submit(house, token, command=["sleep", "3600"], memory_mib=60_000)
+    inputs = [stored(house, token)]
+    job = submit(house, token, command=["cat", "sky.txt"], inputs=inputs, memory_mib=60_000, restarts=0)
+    assert (held["state"], job["state"]) == ("starting", "waiting")
+    house.ask("DELETE", f"/v1/files/{SHA256}", token)
+    house.ask("DELETE", f"/v1/jobs/{held['id']}", token)
+    done = over(house, token, job["id"])
+    assert done["state"] == "failed"
+    assert "input 'sky.txt' is not stored any more" in done["attempts"][-1]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"sha256": "0" * 64}, "inputs[0].sha256"),
+        ({"sha256": "short"}, "inputs[0].sha256"),
+        ({"size_bytes": 1}, "inputs[0].size_bytes"),
+        ({"name": "../sky.txt"}, "inputs[0].name"),
+        ({"name": ".."}, "inputs[0].name"),
+    ],
+)
+def test_an_input_that_is_not_there_is_refused(house: House, wrong: dict[str, Any], field: str) -> None:
+    token = house.token()
+    said = asked(inputs=[stored(house, token) | wrong])
+    answer = house.ask("POST", "/v1/jobs", token, json=said)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
