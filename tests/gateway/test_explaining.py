@@ -10,7 +10,7 @@ from tests.gateway.coallocation.together import two_sites
 from tests.gateway.random_worlds import PREEMPTABLE, Case, cases, three_sites, unfold
 from tests.searching import examples
 
-from leasehold.gateway.explaining import Replay, Rescue, Spared, replay
+from leasehold.gateway.explaining import Replay, Remedy, Spared, replay
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.registry import VICTIM_POLICIES, victim_policy
@@ -48,19 +48,19 @@ def again(rule: str, candidates: list[Candidate], needed_vms: int, lease_id: int
 def test_a_suspendable_victim_would_have_been_spared_as_a_migratable_one() -> None:
     candidates = [candidate(1, SUSPENDABLE, 4), candidate(2, SUSPENDABLE, 4), candidate(3, MIGRATABLE, 4)]
     found = again("by-value:mov", candidates, 4, 1)
-    assert found.spared == (Spared(Rescue.TYPE, MIGRATABLE, 4), Spared(Rescue.VMS, SUSPENDABLE, 2))
+    assert found.spared == (Spared(Remedy.TYPE, MIGRATABLE, 4), Spared(Remedy.VMS, SUSPENDABLE, 2))
 
 
 def test_where_the_others_are_too_few_nothing_would_have_saved_it() -> None:
     candidates = [candidate(1, SUSPENDABLE, 4), candidate(2, MIGRATABLE, 2)]
-    assert again("by-value:mov", candidates, 4, 1).spared == (Spared(Rescue.ALONE, SUSPENDABLE, 4),)
+    assert again("by-value:mov", candidates, 4, 1).spared == (Spared(Remedy.ALONE, SUSPENDABLE, 4),)
 
 
 def test_a_wide_victim_of_a_rule_that_wants_few_leases_would_have_been_spared_if_narrower() -> None:
     candidates = [candidate(1, SUSPENDABLE, 8), candidate(2, SUSPENDABLE, 4), candidate(3, SUSPENDABLE, 4)]
     found = again("mlip", candidates, 8, 1)
-    assert Spared(Rescue.VMS, SUSPENDABLE, 4) not in found.spared  # three of four VMs are alike: it is the first
-    assert Spared(Rescue.VMS, SUSPENDABLE, 1) in found.spared
+    assert Spared(Remedy.VMS, SUSPENDABLE, 4) not in found.spared  # three of four VMs are alike: it is the first
+    assert Spared(Remedy.VMS, SUSPENDABLE, 1) in found.spared
 
 
 def test_another_choice_than_the_recorded_one_is_seen_and_explains_nothing() -> None:
@@ -91,11 +91,11 @@ def check_spared(lease_id: int, spared: Spared, candidates: tuple[Candidate, ...
     """An own reading of what it means to be spared: other victims, who free enough without it."""
     others = [one for one in candidates if one.lease_id != lease_id]
     (mine,) = (one for one in candidates if one.lease_id == lease_id)
-    if spared.by is Rescue.ALONE:
+    if spared.by is Remedy.ALONE:
         assert sum(one.vms for one in others) < needed_vms
         return
     lost_vm_ms = mine.lost_vm_ms * spared.vms // mine.vms
-    if spared.by is Rescue.TYPE:
+    if spared.by is Remedy.TYPE:
         lost_vm_ms = mine.vms * mine.ran_ms if spared.lease_type is CANCELABLE else 0
     cost_vm_ms = cost_of(spared.lease_type, spared.vms)
     changed = replace(mine, lease_type=spared.lease_type, vms=spared.vms, cost_vm_ms=cost_vm_ms, lost_vm_ms=lost_vm_ms)

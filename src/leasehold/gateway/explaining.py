@@ -17,7 +17,7 @@ Cost = Callable[[LeaseType, int], int]
 """What preempting a lease of this type and width is charged, in VM-milliseconds."""
 
 
-class Rescue(StrEnum):
+class Remedy(StrEnum):
     """In what a victim would have been different, had it been spared."""
 
     TYPE = "type"
@@ -30,7 +30,7 @@ class Rescue(StrEnum):
 class Spared:
     """A victim as which a lease would have been spared: of another type, or narrower."""
 
-    by: Rescue
+    by: Remedy
     lease_type: LeaseType
     vms: int
 
@@ -67,7 +67,7 @@ def replay(
         return Replay(agrees, mine, ())
     others = [one for one in candidates if one is not mine]
     if sum(one.vms for one in others) < needed_vms:
-        return Replay(agrees, mine, (Spared(Rescue.ALONE, mine.lease_type, mine.vms),))
+        return Replay(agrees, mine, (Spared(Remedy.ALONE, mine.lease_type, mine.vms),))
 
     def is_spared(changed: Candidate) -> bool:
         chosen = policy.choose([*others, changed], needed_vms)
@@ -78,12 +78,12 @@ def replay(
         lost_vm_ms = mine.vms * mine.ran_ms if kind is LeaseType.CANCELABLE else 0
         changed = replace(mine, lease_type=kind, cost_vm_ms=cost_vm_ms(kind, mine.vms), lost_vm_ms=lost_vm_ms)
         if kind is not mine.lease_type and is_spared(changed):
-            spared.append(Spared(Rescue.TYPE, kind, mine.vms))
+            spared.append(Spared(Remedy.TYPE, kind, mine.vms))
     for vms in dict.fromkeys((mine.vms // 2, 1)):
         lost_vm_ms = mine.lost_vm_ms * vms // mine.vms
         changed = replace(mine, vms=vms, cost_vm_ms=cost_vm_ms(mine.lease_type, vms), lost_vm_ms=lost_vm_ms)
         is_enough = sum(one.vms for one in others) + vms >= needed_vms
         if 0 < vms < mine.vms and is_enough and is_spared(changed):
-            spared.append(Spared(Rescue.VMS, mine.lease_type, vms))
+            spared.append(Spared(Remedy.VMS, mine.lease_type, vms))
             break
     return Replay(agrees, mine, tuple(spared))

@@ -146,12 +146,22 @@ class WaitingTimes:
         return self._measured.keys() | self._waiting.keys()
 
     def snapshot(self) -> dict[str, Any]:
-        """Give what was measured, as plain JSON."""
-        return {name: [list(one) for one in noted] for name, noted in sorted(self._measured.items())}
+        """Give what was measured, and what waits, as plain JSON."""
+        return {
+            "measured": {name: [list(one) for one in noted] for name, noted in sorted(self._measured.items())},
+            "waiting": [
+                [name, *holder, one.since_ms, one.begins_ms]
+                for name, waiting in sorted(self._waiting.items())
+                for holder, one in sorted(waiting.items())
+            ],
+        }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on with what was measured."""
-        self._measured |= {name: [(at_ms, waited_ms) for at_ms, waited_ms in noted] for name, noted in snapshot.items()}
+        """Go on with it."""
+        measured, waiting = snapshot.get("measured", {}), snapshot.get("waiting", [])
+        self._measured |= {name: [(at_ms, waited_ms) for at_ms, waited_ms in noted] for name, noted in measured.items()}
+        for name, job_id, number, since_ms, begins_ms in waiting:
+            self._waiting.setdefault(name, {})[job_id, number] = Waiting(since_ms, begins_ms)
 
 
 class SchedulableNodes:
