@@ -10,7 +10,7 @@ from tests.gateway.coallocation.together import two_sites
 from tests.gateway.random_worlds import PREEMPTABLE, Case, cases, three_sites, unfold
 from tests.searching import examples
 
-from leasehold.gateway.explaining import Replay, Remedy, Spared, replay
+from leasehold.gateway.explaining import Remedy, Replay, Spared, replay
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.registry import VICTIM_POLICIES, victim_policy

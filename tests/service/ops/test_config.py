@@ -266,7 +266,7 @@ class TestWrongInput:
             ),
             (
                 'name = "a"\nslots = 4\nresources = { matlab = 2 }',
-                "leasehold.toml:4: cluster[0].resources.matlab: got 'matlab', expected cpus, memory_mib, or",
+                "leasehold.toml:4: cluster[0].resources.matlab: got 'matlab', expected cpus, memory_mib, gpu_milli,",
             ),
             (
                 'name = "a"\nslots = 4\nemulated = 3',
