@@ -2,22 +2,22 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import schemathesis
 from anyio import sleep_forever, to_thread
 from schemathesis.config import SchemathesisConfig
+from schemathesis.schemas import BaseSchema
 from starlette.types import Message, Receive, Scope, Send
 from tests.searching import PROFILE, examples
-from tests.service.api.house import SETTINGS, House, house_in
+from tests.service.api.house import House, house_in
 
-from leasehold.service.api.app import DOCUMENT, create_app
+from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.routers import changes
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.metrics import Metrics
 from leasehold.service.peers.peers import PeerLinks
 
 CONFIG = {
@@ -31,6 +31,7 @@ CONFIG = {
         "negative_data_rejection": {"expected-statuses": ["401", "403", "404", "405", "413", "415", "422"]},
     },
 }
+SMALL = ServiceConfig((SiteSpec("das3", 64),))
 
 
 class Bridge:
@@ -80,15 +81,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A house with leases, the one of the examples among them; its streams end when they are quiet."""
     folder: Path = tmp_path_factory.mktemp("house")
 
+    follow = changes.follow  # the name is patched below
+
     async def listen_for_a_while(*where: Any) -> AsyncIterator[Any]:
-        async for lines in changes.follow(*where):
+        async for lines in follow(*where):
             if not lines:
                 return
             yield lines
 
     with (
         pytest.MonkeyPatch.context() as patch,
-        house_in(folder, config=ServiceConfig((SiteSpec("das3", 64),))) as house,
+        house_in(folder, config=SMALL) as house,
     ):
         patch.setattr(changes, "follow", listen_for_a_while)
         patch.setattr(changes, "HEARTBEAT_S", 0)
@@ -105,11 +108,13 @@ def token(house: House) -> str:
     return house.token(Role.FEDERATION_ADMIN, consumer="operator")
 
 
-NOBODY: Any = SimpleNamespace(metrics=Metrics(), messages=None)
-UNINHABITED = create_app(NOBODY, NOBODY, NOBODY, SETTINGS)
-"""Has the same document as every other."""
+def declared() -> BaseSchema:
+    """Load it from a house that stands only that long: tests are made of it before any fixture is."""
+    with TemporaryDirectory() as folder, house_in(Path(folder), config=SMALL) as house:
+        return schemathesis.openapi.from_asgi(DOCUMENT, Bridge(house), config=SchemathesisConfig.from_dict(CONFIG))
 
-schema = schemathesis.openapi.from_asgi(DOCUMENT, UNINHABITED, config=SchemathesisConfig.from_dict(CONFIG))
+
+schema = declared()
 
 
 @pytest.mark.soak
