@@ -44,6 +44,7 @@ REMEDIES: Mapping[Kind, str] = {
     Kind.NO_SUCH_FILE: "check the hash, and whether the upload is complete: `leasehold file list`",
     Kind.FILE_CONFLICT: "announce the file again, and continue where it says; one that changed has to be sent anew",
     Kind.FILE_QUOTA: "remove files; `limits.file_mib_per_consumer` and `limits.file_mib` are the quotas",
+    Kind.NO_SUCH_PART: "ask for bytes below the size that `Content-Range` gives",
     Kind.AGREEMENT_MOVE: "read the agreement again: its state or revision has changed",
     Kind.TOO_LARGE: "send less; `limits.body_kib` sets the limit",
     Kind.NOT_JSON: "send the body as JSON with `Content-Type: application/json`",

@@ -42,6 +42,7 @@ class Kind(Enum):
     FILE_QUOTA = 409, "There is no room for the file"
     TOO_LARGE = 413, "The body is too large"
     NOT_JSON = 415, "The body is not JSON"
+    NO_SUCH_PART = 416, "The file has no such part"
     INVALID_REQUEST = 422, "The request makes no sense as it is"
     TOO_MANY_OPEN = 429, "The consumer has too many open requests"
     TOO_MANY_REQUESTS = 429, "Too many requests of this caller"

@@ -15,7 +15,7 @@ class ServiceError(LeaseholdError):
     """The root: each knows which kind of problem it is over HTTP, with which headers and further members."""
 
     kind: ClassVar[Kind]
-    headers: ClassVar[Mapping[str, str]] = {}
+    headers: Mapping[str, str] = {}
 
     @property
     def members(self) -> dict[str, object]:

@@ -34,6 +34,16 @@ class NoSuchFile(ServiceError):
         super().__init__(f"no file with SHA-256 {sha256}")
 
 
+class NoSuchPart(ServiceError):
+    """A `Range` lies outside the file; ``size`` is what `Content-Range` says of it then."""
+
+    kind = Kind.NO_SUCH_PART
+
+    def __init__(self, said: str, size: str) -> None:
+        super().__init__(f"Range: got {said[:200]!r}, expected a part of {size.removeprefix('bytes */')} bytes")
+        self.headers = {"Content-Range": size}
+
+
 class FileQuota(ServiceError):
     """There is no room for a file: in the quota of its consumer, or in that of all together."""
 

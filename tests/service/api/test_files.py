@@ -123,3 +123,18 @@ def test_an_input_that_is_not_there_is_refused(house: House, wrong: dict[str, An
     said = asked(inputs=[stored(house, token) | wrong])
     answer = house.ask("POST", "/v1/jobs", token, json=said)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_a_part_that_the_file_does_not_have_is_a_problem_and_says_the_size(house: House) -> None:
+    token = house.token()
+    stored(house, token)
+
+    def part(said: str) -> Any:
+        return house.ask("GET", f"/v1/files/{SHA256}/content", token, headers={"Range": said})
+
+    beyond = part("bytes=9000-9001")
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, "bytes */9000")
+    assert beyond.json()["detail"] == "Range: got 'bytes=9000-9001', expected a part of 9000 bytes"
+    malformed = part("nights=1-2")
+    assert (malformed.status_code, malformed.json()["field"]) == (422, "Range")
+    assert part("bytes=0-1").headers["Content-Type"] == "application/octet-stream"

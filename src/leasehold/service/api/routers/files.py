@@ -1,11 +1,14 @@
 """Files: announce one, send its content in pieces, look, read and remove."""
 
 import re
-from typing import Annotated
+from pathlib import Path as PathOnDisk
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
 
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.fields import moment_at
@@ -20,6 +23,43 @@ router = APIRouter(prefix="/v1/files", tags=["jobs"], route_class=GuardedRoute)
 
 Hash = Annotated[Sha256, Path(description="SHA-256 of the content.")]
 _RANGE = re.compile(r"bytes (?P<first>\d{1,18})-(?P<last>\d{1,18})/\d{1,18}")
+_MALFORMED, _UNSATISFIABLE = 400, 416
+
+
+class Content(FileResponse):
+    """The content of a stored file, or the parts of it that `Range` names.
+
+    The framework answers a wrong `Range` in plain text; here it is a problem like any other.
+    """
+
+    media_type = "application/octet-stream"
+
+    def __init__(self, path: PathOnDisk) -> None:
+        super().__init__(path, media_type=self.media_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises InvalidField and NoSuchPart before anything is sent."""
+        said = Headers(scope=scope).get("range", "")
+
+        async def checking(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if message["status"] == _MALFORMED:
+                    raise InvalidField("Range", said, "bytes=FIRST-LAST")
+                if message["status"] == _UNSATISFIABLE:
+                    raise service.NoSuchPart(said, Headers(raw=message["headers"])["content-range"])
+            await send(message)
+
+        await super().__call__(scope, receive, checking)
+
+
+PARTS: dict[int | str, dict[str, Any]] = {
+    206: {
+        "description": "The part that `Range` names, or several of them.",
+        "content": {Content.media_type: {}, "multipart/byteranges": {}},
+    },
+    **refuses(Kind.NO_SUCH_PART),
+}
+"""What a route that returns a `Content` declares."""
 
 
 @router.post("", operation_id="announceFile", responses=refuses(Kind.FILE_QUOTA))
@@ -75,13 +115,14 @@ async def show_one_file(call: Authorized, sha256: Hash) -> StoredFile:
 @router.get(
     "/{sha256}/content",
     operation_id="readFile",
-    response_class=FileResponse,
-    responses=refuses(Kind.NO_SUCH_FILE),
+    status_code=200,
+    response_class=Content,
+    responses=refuses(Kind.NO_SUCH_FILE) | PARTS,
 )
 @needs(Permission.JOB_SEE)
-async def read_file(call: Authorized, sha256: Hash) -> FileResponse:
+async def read_file(call: Authorized, sha256: Hash) -> Content:
     """Return the content of one of the caller's files, or a part of it (`Range`)."""
-    return FileResponse(call.federation.files.content(call.principal.consumer, sha256))
+    return Content(call.federation.files.content(call.principal.consumer, sha256))
 
 
 @router.delete("/{sha256}", operation_id="removeFile", status_code=204, responses=refuses(Kind.NO_SUCH_FILE))

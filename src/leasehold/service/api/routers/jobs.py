@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription
@@ -38,6 +37,7 @@ from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs, 
 from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
+from leasehold.service.api.routers.files import PARTS, Content
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
 from leasehold.service.api.views import show_preemptions, show_steps
@@ -177,17 +177,18 @@ async def show_job_output(call: Authorized, job_id: Number) -> JobLog:
 @router.get(
     "/{job_id:number}/files/{name}",
     operation_id="readJobFile",
-    response_class=FileResponse,
-    responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_SUCH_FILE),
+    status_code=200,
+    response_class=Content,
+    responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_SUCH_FILE) | PARTS,
 )
 @needs(Permission.JOB_SEE)
-async def read_job_file(call: Authorized, job_id: Number, name: str) -> FileResponse:
+async def read_job_file(call: Authorized, job_id: Number, name: str) -> Content:
     """Return the content of a file that a job left behind, or a part of it (`Range`)."""
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
     for file in () if result is None else result.files:
         if file.name == name and file.sha256:
-            return FileResponse(call.federation.files.content(row.record.request.consumer, file.sha256))
+            return Content(call.federation.files.content(row.record.request.consumer, file.sha256))
     raise NoSuchFile(f"(of job {job_id}: {name!r:.200})")
 
 
