@@ -41,6 +41,7 @@ _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
 _NOTIFY = "^(|file|SIG(HUP|INT|USR1|USR2|TERM|CONT)|https?://[!-~]+)$"
 
+_GPUS = r"^[A-Za-z0-9_.:-]*$"
 MEANINGS = {
     _NO_CONTROLS: "no control characters",
     _NO_NUL: "no NUL character",
@@ -50,6 +51,7 @@ MEANINGS = {
     _FILE_NAME: "the name of a file without folders",
     _MONTH: "a year and a month, such as 2026-10",
     _NOTIFY: "a signal such as SIGUSR1, 'file', or the address of a webhook",
+    _GPUS: "GPUs of one machine, such as 2 or a100:2",
     _RESOURCE: "a kind and a name, such as licence:matlab",
 }
 """Human-readable descriptions of the patterns above."""
@@ -193,7 +195,7 @@ MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
 Cores = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
 """The cores of one machine."""
 
-GpusText = Annotated[str, StringConstraints(strict=True, max_length=80, pattern=r"^[A-Za-z0-9_.:-]*$")]
+GpusText = Annotated[str, StringConstraints(strict=True, max_length=80, pattern=_GPUS)]
 """GPUs of one machine, such as ``a100:2``."""
 
 MaxRestarts = Annotated[int, Strict(), Field(ge=0, le=MOST_RESTARTS)]
