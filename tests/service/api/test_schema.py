@@ -95,6 +95,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     ):
         patch.setattr(changes, "follow", listen_for_a_while)
         patch.setattr(changes, "HEARTBEAT_S", 0)
+        record = type(house.federation).record
+        # recordings last up to five minutes, of which each case would wait
+        patch.setattr(type(house.federation), "record", lambda federation, _: record(federation, 0))
         patch.setattr(PeerLinks, "open", PeerLinks.close)  # so that no peer is called
         house.portal.call(house.federation.messages.close)  # so that nobody waits for messages
         token = house.token(sites=("das3",))
