@@ -12,7 +12,7 @@ from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.tables import MAY_BE_NULL, ORIGINS, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
+from leasehold.model.tables import MAY_BE_NULL, OPTIONAL_TABLES, ORIGINS, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
 from leasehold.simulation import table_writer as table_writing
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
@@ -36,7 +36,11 @@ def test_much_has_happened(run: RunResult) -> None:
     assert set(found["segments"]["kind"]) == set(SEGMENT_KINDS) - {"claim", "start"}
 
 
-@pytest.mark.parametrize("table", sorted(set(TABLES) - {"coallocations"}))  # of those that ran together: test_together
+WRITTEN = set(TABLES) - (OPTIONAL_TABLES - {"baseline"})
+"""Those of this run. Of those that ran together: test_together; of clusters that are planned by nodes: test_nodes."""
+
+
+@pytest.mark.parametrize("table", sorted(WRITTEN))
 def test_a_table_has_the_documented_columns(run: RunResult, table: str) -> None:
     found = tables(run)[table]
     assert dict(found.schema) == {column: TYPES[kind] for column, kind in TABLES[table].items()}
@@ -46,7 +50,7 @@ def test_a_table_has_the_documented_columns(run: RunResult, table: str) -> None:
 
 def test_nothing_else_is_left_in_the_folder(run: RunResult) -> None:
     files = {path.name for path in run.path.iterdir()}
-    assert files == {"manifest.json", *(f"{table}.parquet" for table in TABLES if table != "coallocations")}
+    assert files == {"manifest.json", *(f"{table}.parquet" for table in WRITTEN)}
 
 
 def test_words_are_from_the_closed_lists(run: RunResult) -> None:
@@ -158,7 +162,7 @@ def test_the_baseline_holds_every_local_job_under_its_number(run: RunResult, tmp
 
 def test_without_guests_there_is_no_baseline(tmp_path: Path) -> None:
     found = tables(run_scenario(without_guests(busy()), tmp_path / "alone"))
-    assert set(found) == set(TABLES) - {"baseline", "coallocations"}
+    assert set(found) == set(TABLES) - OPTIONAL_TABLES
 
 
 def test_nor_where_nobody_wants_one(tmp_path: Path) -> None:

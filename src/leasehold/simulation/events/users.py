@@ -11,9 +11,9 @@ from random import Random
 
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
-from leasehold.model.effect import CoAllocationClosed, LeaseClosed, PartLeased, StartLease
+from leasehold.model.effect import CoAllocationClosed, LeaseClosed, MigrateLease, PartLeased, ResumeLease, StartLease
 from leasehold.model.event import CancelRequested, CoAllocationCancelled, Event, ExtendRequested, LeaseCheckpointed
-from leasehold.model.lease import LeaseState
+from leasehold.model.lease import ON_THE_WAY, LeaseState
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.simulation.scenario.events import StreamUsers, TimelineEntry
 from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
@@ -56,6 +56,8 @@ class Users:
         self._waiting: set[Subject] = set()
         self._will_extend: dict[int, int] = {}
         self._checkpoint_every_ms: dict[int, int] = {}
+        self._checkpointing: set[int] = set()
+        """Those with a next checkpoint: they have machines, or had some at the last one."""
         self._part_of: dict[int, int] = {}
         self._seen: set[int] = set()
         self._now_ms = 0
@@ -64,6 +66,8 @@ class Users:
         self.handlers: Mapping[type, Handler] = {
             PartLeased: self._leased,
             StartLease: self._started,
+            ResumeLease: self._goes_on,
+            MigrateLease: self._goes_on,
             LeaseClosed: self._closed,
             CoAllocationClosed: self._coallocation_closed,
         }
@@ -107,8 +111,8 @@ class Users:
             self._checkpoint_every_ms[request.id] = users.checkpoint_every_ms
 
     def next_ms(self, *, idle: bool) -> int:
-        """When the next of them does something; no waiting lease can hope for checkpoints, which go on for ever."""
-        if idle and self._checkpoint_every_ms:
+        """When the next of them does something; no waiting lease can hope for a checkpoint."""
+        if idle and self._checkpointing:
             return min((at_ms for at_ms, _, what, _ in self._due if what != CHECKPOINTS), default=NEVER_MS)
         return self._due[0][0] if self._due else NEVER_MS
 
@@ -146,6 +150,9 @@ class Users:
         if lease is None:
             return None
         now_ms = self._now_ms
+        if lease.state is not LeaseState.RUNNING and lease.state not in ON_THE_WAY:
+            self._checkpointing.discard(lease_id)  # until it goes on
+            return None
         self._at(now_ms + self._checkpoint_every_ms[lease_id], CHECKPOINTS, ("lease", lease_id))
         if lease.state is not LeaseState.RUNNING or lease.ran_ms(now_ms) == 0:
             return None
@@ -162,17 +169,24 @@ class Users:
         lease = effect.lease
         self._waiting.discard(("lease", lease.id))
         self._waiting.discard(("coallocation", self._part_of.get(lease.id, 0)))
-        every_ms = self._checkpoint_every_ms.get(lease.id)
-        if every_ms is not None and lease.incarnation == 1:  # it goes on for as long as the lease is open
-            self._at(now_ms + lease.overhead_ms + every_ms, CHECKPOINTS, ("lease", lease.id))
+        self._goes_on(effect, now_ms)
         if lease.id in self._will_extend:
             planned_ms = self._gateway.sites[lease.site].allocations.wall_ms(lease.work_left)
             self._at(now_ms + max(1, round(_EXTENDS_AFTER * planned_ms)), EXTENDS, ("lease", lease.id))
+
+    def _goes_on(self, effect: StartLease | ResumeLease | MigrateLease, now_ms: int) -> None:
+        """Checkpoint from now on, for as long as it has machines."""
+        lease = effect.lease
+        every_ms = self._checkpoint_every_ms.get(lease.id)
+        if every_ms is not None and lease.id not in self._checkpointing:
+            self._checkpointing.add(lease.id)
+            self._at(now_ms + lease.overhead_ms + every_ms, CHECKPOINTS, ("lease", lease.id))
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
         self._waiting.discard(("lease", effect.lease.id))
         self._part_of.pop(effect.lease.id, None)
         self._checkpoint_every_ms.pop(effect.lease.id, None)
+        self._checkpointing.discard(effect.lease.id)
 
     def _coallocation_closed(self, effect: CoAllocationClosed, now_ms: int) -> None:  # noqa: ARG002 - as above
         self._waiting.discard(("coallocation", effect.coallocation.id))
