@@ -91,7 +91,7 @@ def test_a_job_runs_with_the_packages_that_it_needs(place: Path, image: Path, wi
             script = "echo '6 * 7' | bc; nproc; readlink /proc/$$/exe; echo oops >&2; exit 3"
             assert await site.carry_out([start(facts.name, script, cores=2)]) == {}
             assert (await until(site, Phase.ENDED)).exit_status == 3
-            assert await site.output(1) == Output("42\n2\n/usr/bin/dash\noops\n")
+            assert await site.output(1) == Output("42\n2\n/usr/bin/dash\n", error="oops\n")
             assert "oops" in await site.console(1)
             warm = set(image.parent.glob("warm/*/*.state"))
             again = start(facts.name, "echo 2 | bc", incarnation=2, cores=2)
