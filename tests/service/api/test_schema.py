@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.searching import PROFILE, examples
 from tests.service.api.house import House, house_in
 
+from leasehold.service import forecasts
 from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.routers import changes
 from leasehold.service.auth.principal import Role
@@ -98,6 +99,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         record = type(house.federation).record
         # recordings last up to five minutes, of which each case would wait
         patch.setattr(type(house.federation), "record", lambda federation, _: record(federation, 0))
+        patch.setattr(forecasts, "_BUDGET_S", 0.1)  # nor does each case think for long about what would happen if
         patch.setattr(PeerLinks, "open", PeerLinks.close)  # so that no peer is called
         house.portal.call(house.federation.messages.close)  # so that nobody waits for messages
         token = house.token(sites=("das3",))
