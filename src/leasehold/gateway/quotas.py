@@ -262,7 +262,7 @@ class QuotaEnforcer:
         """Go on from a record: these leases are open, and this was used before.
 
         Those ``in_use`` hold machines of own sites. For leases that run elsewhere that time is not stored: they
-        count from their first start, or, if they were preempted since, from now.
+        count from their first start, or, if they were preempted, moved or begun again since, from now.
         """
         if self.sharing is None:
             return
@@ -308,4 +308,5 @@ def _was_booked_ahead(lease: Lease) -> bool:
 def _runs_elsewhere_since_ms(lease: Lease, now_ms: int) -> int | None:
     if lease.held_since_ms >= 0 or lease.state is not LeaseState.RUNNING:
         return None
-    return now_ms if lease.preemptions else lease.first_start_ms
+    is_first_time = not (lease.preemptions or lease.migrations or lease.restarts)
+    return lease.first_start_ms if is_first_time else now_ms
