@@ -120,7 +120,7 @@ def _field(name: str, values: list[str]) -> object:
             return shlex.split(text)
         except ValueError as error:
             raise InvalidField(name, text, f"words as for a shell ({error})") from None
-    if name == "software":
+    if name in {"software", "outputs"}:
         return [line for line in map(str.strip, text.splitlines()) if line]
     if name == "environment":
         pairs = (line.partition("=") for line in text.splitlines() if line.strip())

@@ -76,7 +76,7 @@ function showWrong(error) {
   const [, name, index] = /^(\w+)(?:\[(\d+)\])?/.exec(error.field) ?? [];
   const note = at(`${name}-wrong`);
   if (note === null) return false;
-  const which = index === undefined ? "" : name === "software" ? `line ${Number(index) + 1}: ` : name === "inputs" ? `file ${Number(index) + 1}: ` : "";
+  const which = index === undefined ? "" : name === "software" || name === "outputs" ? `line ${Number(index) + 1}: ` : name === "inputs" ? `file ${Number(index) + 1}: ` : "";
   const got = error.value === null || error.value === undefined || typeof error.value === "object" ? "" : `got ${JSON.stringify(error.value)}, `;
   note.textContent += `${note.textContent ? "; " : ""}${which}${got}expected ${error.expected}`;
   const field = name === "inputs" ? at(name).children[Number(index ?? 0)]?.querySelector("input") : at(name);
