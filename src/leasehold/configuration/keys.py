@@ -136,8 +136,9 @@ class Keys:
     def whole(self, key: str, default: Default = NOTHING, least: int = 1, most: int = MOST) -> int | Default:
         """Take a whole number from ``least`` to ``most``."""
         expected = f"a whole number from {least} to {most}"
+        is_absent = key not in self  # a default may be out of range; the same value, stated, is refused
         value = self.take(key, default, expected)
-        if value is default:
+        if is_absent:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise InvalidField(self.where(key), value, expected)

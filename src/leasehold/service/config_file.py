@@ -134,8 +134,6 @@ def _read_sharing(keys: Keys) -> SharingSpec:
 
 
 def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
-    if "slots" in keys and keys.peek("slots") == 0:  # the default, which stands for the cores of `nodes`
-        keys.whole("slots", most=MOST_SLOTS)
     values = CLUSTER.values(keys)
     options = _read_options(keys, values["driver"])
     terms = read_terms(keys, defaults)
