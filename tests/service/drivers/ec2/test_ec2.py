@@ -208,7 +208,6 @@ class TestTrouble:
             await here.has_no_room_for(order(Verb.START, 2))
             assert await here.tell(order(Verb.STOP)) == {}, "what makes room is taken on all the same"
             is_busy.clear()
-            rig.patience = 20_000  # the pause after an error is counted by the real clock
             await here.until_gone()
 
     @played
