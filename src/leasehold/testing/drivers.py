@@ -349,10 +349,11 @@ class DriverConformance(JobConformance):
         async with site(rig, "a") as here:
             if not here.driver.capabilities.migrate:
                 return
-            await here.do(order(Verb.START), order(Verb.SEND, other_site="b"), order(Verb.START))
+            await here.do(order(Verb.START), order(Verb.SEND, other_site="b"))
+            await here.refuses(order(Verb.START))
             await here.until_gone()
             await here.crash()
-            await here.do(order(Verb.START))
+            await here.refuses(order(Verb.START))
             await here.stays(None)
 
     # repeated orders
@@ -395,12 +396,13 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_what_was_stopped_never_starts_again(self, rig: Rig) -> None:
-        """A late copy of START boots nothing, not even after a crash."""
+        """A late copy of START boots nothing, not even after a crash; whoever waits for it is told so."""
         async with site(rig) as here:
-            await here.do(order(Verb.START), order(Verb.STOP), order(Verb.START))
+            await here.do(order(Verb.START), order(Verb.STOP))
+            await here.refuses(order(Verb.START))
             await here.until_gone()
             await here.crash()
-            await here.do(order(Verb.START))
+            await here.refuses(order(Verb.START))
             await here.stays(None)
 
     @played
@@ -408,7 +410,8 @@ class DriverConformance(JobConformance):
         """And those of all incarnations before."""
         async with site(rig) as here:
             await here.do(order(Verb.STOP, incarnation=SECOND))
-            await here.do(order(Verb.START, incarnation=SECOND), order(Verb.START))
+            await here.refuses(order(Verb.START, incarnation=SECOND))
+            await here.refuses(order(Verb.START))
             await here.stays(None)
 
     @played

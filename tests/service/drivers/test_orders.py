@@ -102,10 +102,12 @@ def test_what_had_ended_when_it_was_to_be_suspended_has_ended_when_it_is_resumed
     assert [(one.incarnation, one.phase) for one in site.observe()] == [(2, Phase.ENDED)]
 
 
-def test_an_order_that_is_out_of_date_is_no_problem_even_without_room() -> None:
+def test_an_order_that_is_out_of_date_does_nothing_and_what_was_stopped_is_refused_for_good() -> None:
     site = machines(slots=1)
     told(site, 0, order(Verb.START, 1), order(Verb.STOP, 1), order(Verb.START, 2))
-    told(site, 0, order(Verb.START, 1), order(Verb.SUSPEND, 1), order(Verb.START, 2))
+    told(site, 0, order(Verb.SUSPEND, 1), order(Verb.STOP, 1), order(Verb.START, 2))
+    stopped = Problem("incarnation 1 of lease 1 was stopped here before", again=False)
+    assert problem(site, 0, order(Verb.START, 1)) == stopped
     assert [one.lease_id for one in site.observe()] == [2]
 
 

@@ -49,8 +49,8 @@ class Model:
         if here is not None and not is_late:
             is_repeated = told.verb in {Verb.START, Verb.RESUME, Verb.RECEIVE} and told.incarnation == here[0]
             is_late = told.incarnation < here[0] or is_repeated
-        if is_late:
-            return True
+        if is_late:  # whoever waits for what was stopped is told that it never comes
+            return here is not None or told.verb in {Verb.STOP, Verb.SEND, Verb.SUSPEND}
         if told.verb in {Verb.STOP, Verb.SEND}:
             self.here.pop(lease, None)
             self.gone[lease] = told.incarnation

@@ -354,7 +354,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         self._let_happen(now_ms)
         current, tombstone = self.current(order.lease_id), self.tombstone(order.lease_id)
         if order_rules.is_out_of_date(order, current, tombstone):
-            return None
+            return order_rules.never_comes(order, current, tombstone)
         able = self.hardware.capabilities
         problem = self._unreachable(current, now_ms) or order_rules.not_capable(order, able)
         problem = problem or self.injector.problem_of(order, now_ms)

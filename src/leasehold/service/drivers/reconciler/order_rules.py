@@ -3,7 +3,9 @@
 An order that is repeated is carried out once, and one that comes too late does nothing:
 
 * An order for an earlier incarnation than the current one, or for one that was stopped or sent away, is out of
-  date. A tombstone remembers what was stopped, so that a late copy of its START never starts it again.
+  date. A tombstone remembers what was stopped, so that a late copy of its START never starts it again. Whoever orders
+  what was stopped to come is told that it never will: where they did not stop it themselves (machines that were
+  reported under the number of another lease, an older store that was put back), they go on with another incarnation.
 * START, RESUME and RECEIVE of the current incarnation were carried out before.
 * STOP and SEND of what is not here leave a tombstone, and do nothing else.
 
@@ -52,7 +54,7 @@ def decide(
 ) -> Action | Problem:
     """Decide what is done with an order, given the current instance of its lease and the tombstone of that."""
     if is_out_of_date(order, current, tombstone):
-        return Action.NOTHING
+        return never_comes(order, current, tombstone) or Action.NOTHING
     problem = not_capable(order, capabilities)
     if problem is not None:
         return problem
@@ -69,6 +71,16 @@ def is_out_of_date(order: Order, current: Instance | None, tombstone: int) -> bo
     if current is None or order.incarnation > current.incarnation:
         return False
     return order.incarnation < current.incarnation or order.verb in BRINGS_UP
+
+
+def never_comes(order: Order, current: Instance | None, tombstone: int) -> Problem | None:
+    """Say why what an order brings up never will come; None where it is here, or a later one is, or it brings nothing.
+
+    An order that was closed when its lease was stopped may still get here; nobody waits for this answer then.
+    """
+    if current is not None or order.incarnation > tombstone or order.verb not in BRINGS_UP:
+        return None
+    return Problem(f"incarnation {order.incarnation} of lease {order.lease_id} was stopped here before", again=False)
 
 
 def not_capable(order: Order, capabilities: Capabilities) -> Problem | None:
