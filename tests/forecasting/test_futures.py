@@ -114,6 +114,37 @@ def test_a_user_of_whom_little_was_seen_is_taken_for_one_of_the_pool() -> None:
     assert RunTimes([]).draw("any", "", 64_000, 10, rng) == 64_000
 
 
+def test_a_lease_that_still_runs_says_that_some_run_for_longer() -> None:
+    """Half of those seen ran for 10 %; the others have run for 50 % and are not over, and one ran for 80 %."""
+    over = [PastRequest(n, "beta", 1, 100_000, 10_000, "ada") for n in range(100)]
+    over.append(PastRequest(200, "beta", 1, 100_000, 80_000, "ada"))
+    running = [PastRequest(300 + n, "beta", 1, 100_000, 50_000, "ada") for n in range(100)]
+    rng = Random(5)
+    drawn = Counter(RunTimes(over).with_running(running).draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
+    assert drawn[10_000] / 2000 == pytest.approx(0.5, abs=0.05)
+    assert drawn[80_000] / 2000 > 0.4  # what is not over yet ends as those did that ran for longer
+    assert min(drawn) == 10_000
+    assert all(ran == 10_000 or ran > 50_000 for ran in drawn)
+    alone = Counter(RunTimes(over).draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
+    assert alone[10_000] / 2000 > 0.95
+
+
+def test_machines_start_within_the_times_that_were_measured() -> None:
+    """The plan takes the upper quartile of what was measured, a future any of it."""
+    site = replace(terms().sites[0], confirms_starts=True)
+    measured = [[1024, 1, took_ms] for took_ms in (1_000, 2_000, 9_000)]
+    memory = replace(memory_of(empty_gateway(terms(), Random(1))), overheads={site.name: {"start": measured}})
+    made = replace(terms(), sites=(site, *terms().sites[1:]), memory=memory)
+    request = PastRequest(0, site.name, 1, 60_000, consumer="ada").again(7, made.taken_ms)
+    starts = []
+    for seed in range(60):
+        world = FutureWorld(made, RunTimes(), Arrivals((), made.taken_ms), seed, 0, extra=[request])
+        for _ in world.run(made.taken_ms + 20_000):
+            pass
+        starts.append(world.gateway.leases[7].first_start_ms - made.taken_ms)
+    assert set(starts) == {1_000, 2_000, 9_000}
+
+
 def test_arrivals_keep_the_hours_of_the_day_and_the_rate() -> None:
     """Requests come from 9 to 17 h on each of 30 days, one each ten minutes."""
     past = [

@@ -83,6 +83,16 @@ class TestTheClock:
         world.at(30, LeaseStarted(1, 1, since_ms=10_000))
         assert (world.lease(1).first_start_ms, world.lease(1).end_ms) == (10_000, 70_000)
 
+    def test_a_start_that_is_a_moment_late_lets_nobody_overtake(self) -> None:
+        world = told(4)
+        world.at(0, own(1, 4, 60))
+        world.at(0.001, own(2, 2, 60))
+        world.at(0.002, own(3, 3, 300))
+        assert [world.lease(number).reserved_ms for number in (2, 3)] == [60_000, 120_000]
+        world.at(0.005, LeaseStarted(1, 1))
+        # Planned alone, the second had to wait until the third, which came after it, has ended: for six minutes.
+        assert [world.lease(number).reserved_ms for number in (2, 3)] == [60_005, 120_005]
+
     @pytest.mark.parametrize("since_ms", [-5_000, 99_000])
     def test_but_no_site_moves_it_before_its_order_or_behind_now(self, since_ms: int) -> None:
         world = told(4)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 
 from leasehold.forecasting.learnt import Arrivals, Coming, RunTimes
-from leasehold.forecasting.snapshot import UNKNOWN_MS, Snapshot, outages, rebuild
+from leasehold.forecasting.snapshot import UNKNOWN_MS, Snapshot, done_ms, outages, rebuild, running
 from leasehold.forecasting.world import Follower, Handler, World
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
@@ -24,8 +24,9 @@ from leasehold.model.effect import (
     PartLeased,
     ResumeLease,
     StartLease,
+    SuspendLease,
 )
-from leasehold.model.event import Event, LeaseContinues, LeaseSaved, LeaseStarted, Submitted, Tick
+from leasehold.model.event import Event, LeaseContinues, LeaseSaved, LeaseStarted, Operation, Submitted, Tick
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import NEVER_MS, Request
@@ -161,14 +162,12 @@ class FutureWorld(World):
 
     def _take_up(self, lease: Lease) -> None:
         """Go on with a lease that was there."""
-        now_ms, mips = self._snapshot.taken_ms, self.gateway.reference_mips
-        site = self.gateway.sites.get(lease.site)
-        speed = mips if site is None else site.settings.speed_mips
-        done = lease.request.duration_ms * mips - lease.work_left + lease.ran_ms(now_ms) * speed
-        taken_ms = self._know(lease.request, min(max(0, done // mips), lease.request.duration_ms - 1))
+        now_ms = self._snapshot.taken_ms
+        age_ms = done_ms(lease, self._snapshot)
+        taken_ms = self._know(lease.request, age_ms)
         if lease.held_since_ms >= 0:
-            left = max(0, taken_ms * mips - done) // mips
-            self.future.left[lease.site] = self.future.left.get(lease.site, 0) + lease.vms * left
+            left_ms = max(0, taken_ms - age_ms)
+            self.future.left[lease.site] = self.future.left.get(lease.site, 0) + lease.vms * left_ms
         match lease.state:
             case LeaseState.RUNNING:
                 self._schedule_end(lease, lease.held_since_ms + lease.overhead_ms)
@@ -193,10 +192,41 @@ class FutureWorld(World):
             self._expect_machines(effect.lease, now_ms)
 
     def _expect_machines(self, lease: Lease, now_ms: int) -> None:
-        """Machines are seen after the time that was usual at the site (`leasehold.leasing.overhead`)."""
-        usual_ms = self.gateway.sites[lease.site].allocations.start_ms()
-        at_ms = max(now_ms + 1, lease.held_since_ms + usual_ms)
+        """Machines are seen after a time drawn from those that were measured at the site, longer than it is since."""
+        allocations, since_ms = self.gateway.sites[lease.site].allocations, lease.held_since_ms
+        longer = [
+            took_ms for took_ms in allocations.experience.times_ms(Operation.START) if since_ms + took_ms > now_ms
+        ]
+        rng = stream(self._seed, self._replication, "starts", lease.id, lease.incarnation)
+        took_ms = longer[int(rng.random() * len(longer))] if longer else allocations.start_ms()
+        at_ms = max(now_ms + 1, since_ms + took_ms)
         self._at(at_ms, LeaseStarted(lease.id, lease.incarnation, at_ms))
+
+    def _suspend(self, effect: SuspendLease, now_ms: int) -> None:
+        lease = effect.lease
+        save_ms = self._drawn_ms(lease, Operation.SUSPEND, effect.save_ms)
+        self._at(now_ms + save_ms, LeaseSaved(lease.id, lease.incarnation))
+
+    def _resume(self, effect: ResumeLease, now_ms: int) -> None:
+        self._continue_after(effect.lease, self._drawn_ms(effect.lease, Operation.RESUME, effect.resume_ms), now_ms)
+
+    def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
+        self._continue_after(effect.lease, self._drawn_ms(effect.lease, Operation.MIGRATE, effect.transfer_ms), now_ms)
+
+    def _drawn_ms(self, lease: Lease, operation: Operation, planned_ms: int) -> int:
+        """Draw how long something takes that is planned with the upper quartile of what was measured at the site."""
+        site = self.gateway.sites[lease.site]
+        experience = site.allocations.experience
+        ratios = experience.ratios(operation) if site.settings.confirms_starts else ()
+        if not ratios:
+            return planned_ms
+        rng = stream(self._seed, self._replication, operation, lease.id, lease.incarnation)
+        return max(1, planned_ms * ratios[int(rng.random() * len(ratios))] // experience.factor(operation))
+
+
+def learnt_by(snapshot: Snapshot) -> tuple[RunTimes, Arrivals]:
+    """Learn run times and arrivals from the history of a snapshot."""
+    return RunTimes(snapshot.history), Arrivals(snapshot.history, snapshot.taken_ms)
 
 
 def _coming(arrivals: Arrivals, seed: int, replication: int, load: float) -> Iterator[Coming]:
@@ -310,7 +340,8 @@ def simulate(
 
     ``learnt`` is used instead of learning from the history of the snapshot again. Raises as `rebuild` does.
     """
-    run_times, arrivals = learnt or (RunTimes(snapshot.history), Arrivals(snapshot.history, snapshot.taken_ms))
+    run_times, arrivals = learnt or learnt_by(snapshot)
+    run_times = run_times.with_running(running(snapshot))
     wanted, confirms = list(about), frozenset(site.name for site in snapshot.sites if site.confirms_starts)
     until_ms = snapshot.taken_ms + how.horizon_ms
     futures: list[Future] = []

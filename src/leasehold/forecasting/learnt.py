@@ -7,6 +7,7 @@ no model. Where little was seen of a user, the site's pool of all users makes up
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from operator import attrgetter
 from random import Random
 
@@ -14,6 +15,9 @@ from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest
 
 SHRINKAGE = 3.0
 """How many leases of a pool weigh as much as the next wider pool: n seen ones are drawn from with n / (n + this)."""
+
+KEPT = 5_000
+"""How many requests of own users, and how many of guests, are remembered."""
 
 RATIOS_KEPT = 500
 """How many leases a pool holds; the oldest give way."""
@@ -61,41 +65,64 @@ class RunTimes:
     def __init__(self, history: Iterable[PastRequest] = ()) -> None:
         """Learn from the past; `learn` goes on with it."""
         self._pools: dict[tuple[object, ...], _Pool] = {}
+        self._running: dict[tuple[object, ...], _Pool] = {}
         for past in history:
             self.learn(past)
 
+    def with_running(self, running: Iterable[PastRequest]) -> "RunTimes":
+        """Give the same with leases that run at present, whose ``ran_ms`` is how long they have run so far.
+
+        Of those it is known that they run for longer than that. Without them long leases, which are over later than
+        short ones that began with them, would be missed for as long as little was seen (Efron 1967: the weight of
+        what is not over yet goes to what ran for longer, as in the estimator of Kaplan and Meier).
+        """
+        also = RunTimes()
+        also._pools = self._pools
+        for one in running:
+            _add(also._running, one)
+        return also
+
     def learn(self, past: PastRequest) -> None:
         """Learn from a request, if it is known how long it ran."""
-        if past.ran_ms == UNKNOWN_MS:
-            return
-        ratio = min(1.0, past.ran_ms / past.requested_ms)
-        for key in _pools_of(past.path, past.home, past.requested_ms):
-            pool = self._pools.get(key)
-            if pool is None:
-                pool = self._pools[key] = _Pool()
-            pool.add(ratio)
+        if past.ran_ms != UNKNOWN_MS:
+            _add(self._pools, past)
 
     def draw(self, path: str, home: str, requested_ms: int, age_ms: int, rng: Random) -> int:
         """Draw for how long a lease runs in all that has run for ``age_ms``; longer than that, at most as requested.
 
         ``home`` is "" for a guest. All times are at the reference speed.
         """
-        age = age_ms / requested_ms
-        for key in _pools_of(path, home, requested_ms):
-            pool = self._pools.get(key)
-            if pool is None:
-                continue
-            longer = pool.beyond(age)
-            seen = len(longer)
-            if seen and rng.random() < seen / (seen + SHRINKAGE):
-                return _within(longer[int(rng.random() * seen)] * requested_ms, age_ms, requested_ms)
-        widest = self._pools.get(())
-        longer = widest.beyond(age) if widest is not None else ()
-        if longer:
-            return _within(longer[int(rng.random() * len(longer))] * requested_ms, age_ms, requested_ms)
-        if widest is None:
-            return requested_ms  # nothing was ever seen: it is taken at its word
+        age, keys = age_ms / requested_ms, _pools_of(path, home, requested_ms)
+        narrowest = 0
+        while narrowest < len(keys):
+            longer, running = self._beyond(keys[narrowest], age)
+            seen = len(longer) + len(running)
+            is_last = narrowest == len(keys) - 1
+            if seen and (is_last or rng.random() < seen / (seen + SHRINKAGE)):
+                index = int(rng.random() * seen)
+                if index < len(longer):
+                    return _within(longer[index] * requested_ms, age_ms, requested_ms)
+                age = running[index - len(longer)]  # as one of those that have run for longer, and still run
+            else:
+                narrowest += 1
+        if () not in self._pools:
+            return requested_ms  # nothing was ever seen to end: it is taken at its word
+        age_ms = max(age_ms, int(age * requested_ms))
         return _within(age_ms + rng.random() * (requested_ms - age_ms), age_ms, requested_ms)
+
+    def _beyond(self, key: tuple[object, ...], age: float) -> tuple[Sequence[float], Sequence[float]]:
+        """Give those of a pool that ran for longer than that when they ended, and those that have so far."""
+        over, running = self._pools.get(key), self._running.get(key)
+        return (() if over is None else over.beyond(age)), (() if running is None else running.beyond(age))
+
+
+def _add(pools: "dict[tuple[object, ...], _Pool]", past: PastRequest) -> None:
+    ratio = min(1.0, past.ran_ms / past.requested_ms)
+    for key in _pools_of(past.path, past.home, past.requested_ms):
+        pool = pools.get(key)
+        if pool is None:
+            pool = pools[key] = _Pool()
+        pool.add(ratio)
 
 
 def _within(ran: float, age_ms: int, requested_ms: int) -> int:
@@ -117,28 +144,40 @@ class Coming:
 
 
 class Arrivals:
-    """Which requests come, by resampling the past in blocks: a block of the future is a block of the past.
+    """Which requests come: those of own users and those of guests, each resampled from its own past."""
+
+    def __init__(self, history: Iterable[PastRequest], now_ms: int) -> None:
+        """Take the past until now, of own users and of guests the last `KEPT` each."""
+        past = sorted((one for one in history if one.submit_ms <= now_ms), key=attrgetter("submit_ms"))
+        first_ms = min(past[0].submit_ms if past else now_ms, now_ms - _LEAST_SPAN_MS)
+        self._streams = [
+            _Stream(kept[-KEPT:], now_ms, first_ms if len(kept) < KEPT else kept[-KEPT].submit_ms)
+            for kept in ([one for one in past if one.home], [one for one in past if not one.home])
+        ]
+
+    def draw(self, rng: Random) -> Iterator[Coming]:
+        """Draw one future of requests, in order; it ends only where next to nothing was ever asked for."""
+        streams = [one.draw(Random(rng.getrandbits(64))) for one in self._streams]
+        return merge(*streams, key=attrgetter("at_ms"))
+
+
+class _Stream:
+    """Requests of one kind, by resampling their past in blocks: a block of the future is a block of the past.
 
     Blocks keep bursts, and what belongs together at several sites. With some days of past they are of the same time of
     day, with some weeks of the same day of the week; before that of any time.
     """
 
-    def __init__(self, history: Iterable[PastRequest], now_ms: int, since_ms: int | None = None) -> None:
-        """Take the past until now; it is whole from ``since_ms`` on, by default from its first request on."""
-        self._past = sorted((past for past in history if past.submit_ms <= now_ms), key=attrgetter("submit_ms"))
-        self._times = [past.submit_ms for past in self._past]
+    def __init__(self, past: Sequence[PastRequest], now_ms: int, since_ms: int) -> None:
+        """Take the past until now, in order; it is whole from ``since_ms`` on."""
+        self._past = past
+        self._times = [one.submit_ms for one in past]
         self._now_ms = now_ms
-        first_ms = min(self._times[0] if self._times else now_ms, now_ms - _LEAST_SPAN_MS)
-        self._since_ms = first_ms if since_ms is None else since_ms
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether too little was seen to say what comes."""
-        return len(self._past) < _LEAST_SEEN
+        self._since_ms = since_ms
 
     def draw(self, rng: Random) -> Iterator[Coming]:
-        """Draw one future of requests, in order; it ends only where next to nothing was ever asked for."""
-        if self.is_empty:
+        """Draw one future, in order; nothing where too little was seen to say what comes."""
+        if len(self._past) < _LEAST_SEEN:
             return
         begin_ms, source, empty = self._now_ms, self._source(), 0
         while empty < _MOST_EMPTY:

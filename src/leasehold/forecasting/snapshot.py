@@ -7,7 +7,7 @@ The types of its fields are what is checked when one is read (`leasehold.forecas
 themselves and peers are not in it, nor are leases that are there: nothing here decides about them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -66,7 +66,7 @@ class PastRequest:
     """A request that was made before: what is learnt from. Durations are in ms at the reference speed.
 
     ``home``    the site of an own user's request, "" for a guest
-    ``ran_ms``  how long it ran, UNKNOWN_MS where that is not known: it still runs, or was preempted
+    ``ran_ms``  how long it ran in all, UNKNOWN_MS where that is not known: it was cancelled, or still runs
     """
 
     submit_ms: int
@@ -237,10 +237,39 @@ def outages(sites: Iterable[SnapshotSite]) -> list[OutagesChanged]:
     return [OutagesChanged(site.name, site.outages) for site in sites if site.outages]
 
 
-def ran_ms(lease: Lease, ended_ms: int, speeds: Mapping[str, int], reference_mips: int) -> int:
-    """Say how long a lease that is over ran, at the reference speed; UNKNOWN_MS where it was preempted or never ran."""
-    if lease.first_start_ms < 0 or lease.preemptions or lease.migrations:
-        return UNKNOWN_MS
-    speed = speeds.get(lease.site, reference_mips)
-    ran = max(1, (ended_ms - lease.first_start_ms) * speed // reference_mips)
-    return min(ran, lease.request.duration_ms)
+def ran_ms(lease: Lease, reference_mips: int) -> int:
+    """Say how long a lease that ended by itself, or with its time, ran in all, at the reference speed."""
+    return min(lease.request.duration_ms, max(1, lease.request.duration_ms - lease.work_left // reference_mips))
+
+
+def running(snapshot: Snapshot) -> list[PastRequest]:
+    """Give the open leases that have run, each with how long it has so far; see `RunTimes.with_running`."""
+    found = []
+    for lease in snapshot.leases:
+        age_ms = done_ms(lease, snapshot)
+        if age_ms > 0:
+            found.append(past_of(lease.request, age_ms))
+    return found
+
+
+def done_ms(lease: Lease, snapshot: Snapshot) -> int:
+    """Say for how long an open lease has run by now, at the reference speed, less than it asked for."""
+    mips, site = snapshot.reference_mips, next((one for one in snapshot.sites if one.name == lease.site), None)
+    speed = mips if site is None else site.terms.speed_mips
+    done = lease.request.duration_ms * mips - lease.work_left + lease.ran_ms(snapshot.taken_ms) * speed
+    return min(max(0, done // mips), lease.request.duration_ms - 1)
+
+
+def past_of(request: Request, took_ms: int = UNKNOWN_MS) -> PastRequest:
+    """Remember a request, and how long its lease ran where that is known."""
+    return PastRequest(
+        request.submit_ms,
+        request.site or "",
+        request.vms,
+        request.duration_ms,
+        took_ms,
+        request.consumer,
+        request.group,
+        request.lease_type,
+        request.memory_mib,
+    )

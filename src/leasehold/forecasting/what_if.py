@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from leasehold.configuration.agreements import agreement_from_dict
 from leasehold.configuration.policies import find_routing_policy, find_victim_policy
-from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld
+from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld, learnt_by
 from leasehold.forecasting.learnt import Arrivals, RunTimes
-from leasehold.forecasting.snapshot import Snapshot, SnapshotSite
+from leasehold.forecasting.snapshot import Snapshot, SnapshotSite, running
 from leasehold.forecasting.world import Handler
 from leasehold.leasing.backfill import reservation_depth
 from leasehold.model.agreement import EVERYBODY, Agreement, NoLimit
@@ -367,7 +367,8 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
         changed = change.apply(changed)
         first += change.events()
         load = change.load if isinstance(change, Load) else load
-    learnt = RunTimes(snapshot.history), Arrivals(snapshot.history, snapshot.taken_ms)
+    run_times, arrivals = learnt_by(snapshot)
+    learnt = run_times.with_running(running(snapshot)), arrivals
     slots = {site.name: site.slots for site in snapshot.sites}
     other_slots = {site.name: site.slots for site in changed.sites}
     as_is: list[dict[tuple[str, str], float]] = []

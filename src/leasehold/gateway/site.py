@@ -16,7 +16,7 @@ from leasehold.gateway.preemption import REPAIR, give_way, replan_guests
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import Queue, SiteSettings, queue_over
 from leasehold.gateway.state import InstantChanges
-from leasehold.leasing.backfill import Started, repair_conflicts
+from leasehold.leasing.backfill import Started, replan_all
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -89,8 +89,10 @@ class Site:
         self._locals_changed = True
 
     def end(self, lease: Lease, now_ms: int, *, killed: bool) -> None:
-        """A lease ended by itself or at its requested time."""
+        """A lease ended by itself or at its requested time; ``work_left`` of it is what it did not need."""
+        done = lease.ran_ms(now_ms) * self.settings.speed_mips
         self._free(lease, now_ms)
+        lease.work_left = max(0, lease.work_left - done)
         if killed:
             self.allocations.close(lease, Step.KILL, Reason.WALLTIME_REACHED)
         else:
@@ -394,8 +396,14 @@ class Site:
         return end_ms
 
     def _replan_locals(self, now_ms: int) -> None:
-        """Move reservations of waiting local leases out of the way of one whose machines were late."""
-        for lease in repair_conflicts(self.locals, now_ms):
+        """Move reservations of waiting local leases out of the way of one whose machines were late.
+
+        All of them, in order of arrival: were only those planned again that are in the way, one that has to wait a
+        moment longer might find its room booked by those that came after it, and start when these have ended.
+        """
+        if not self.home.is_overbooked():
+            return
+        for lease in replan_all(self.locals, now_ms):
             self.allocations.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
         self._locals_changed = True
 

@@ -214,13 +214,21 @@ class MeasuredOverheads:
 
     def factor(self, operation: Operation) -> int:
         """How many millionths of the configured time are planned; `ONE` where none is configured."""
-        ratios = (self._ratio(operation, measured) for measured in self._measured[operation])
-        return upper_quartile([*(ratio for ratio in ratios if ratio is not None), *[ONE] * PRIOR])
+        return upper_quartile([*self.ratios(operation), *[ONE] * PRIOR])
 
     def usual_ms(self, operation: Operation) -> int | None:
         """How long three in four took at most, whatever was configured; None where there were none."""
-        times = [measured.took_ms for measured in self._measured[operation]]
+        times = self.times_ms(operation)
         return upper_quartile(times) if times else None
+
+    def times_ms(self, operation: Operation) -> list[int]:
+        """Give how long each took that still counts, the oldest first."""
+        return [measured.took_ms for measured in self._measured[operation]]
+
+    def ratios(self, operation: Operation) -> list[int]:
+        """Give how many millionths of the configured time each took; none where none is configured."""
+        ratios = (self._ratio(operation, measured) for measured in self._measured[operation])
+        return [ratio for ratio in ratios if ratio is not None]
 
     def overheads(self) -> Overheads:
         """Give what is to be planned with."""

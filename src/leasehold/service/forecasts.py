@@ -25,8 +25,9 @@ from leasehold.forecasting import worker
 from leasehold.forecasting.calibration import CONTINUES, END, Calibration, Interval, Kind, Raw
 from leasehold.forecasting.estimates import Estimate, LeaseEstimates
 from leasehold.forecasting.file import Recording
+from leasehold.forecasting.learnt import KEPT
 from leasehold.forecasting.replay import Recorder
-from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, ran_ms
+from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, past_of, ran_ms
 from leasehold.forecasting.what_if import Comparison
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.errors import LeaseholdError
@@ -42,7 +43,6 @@ from leasehold.service.store.store import Store
 ESTIMATES = "estimates"
 """Name of the text in the store that has predictions, scores and what was learnt."""
 
-PAST_KEPT = 5_000
 _PAST_AT_ONCE = 500
 MOST_ESTIMATED = 1_000
 """Leases that are estimated in one round: those that wait first."""
@@ -106,7 +106,10 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One prediction; ``turn`` tells apart the times that a guest was suspended, ``happened_ms`` is None before."""
+    """One prediction; ``turn`` tells apart the times that a guest was suspended, ``happened_ms`` is None before.
+
+    ``is_overdue`` says that its interval was over before it happened, and that this is scored.
+    """
 
     lease_id: int
     what: str
@@ -119,6 +122,7 @@ class Prediction:
     high_ms: int
     raw: tuple[float, float, float]
     happened_ms: int | None = None
+    is_overdue: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -256,9 +260,16 @@ class Forecasts:
                 del self._open[key]  # cancelled, failed, or gone on unseen: nothing to score it against
         for happened_ms, key in sorted(known):
             one = self._open.pop(key)
-            self.calibration.happened(one.kind, Raw(*one.raw), one.interval, one.made_ms, happened_ms)
+            self.calibration.happened(
+                one.kind, Raw(*one.raw), one.interval, one.made_ms, happened_ms, was_overdue=one.is_overdue
+            )
             self.scored.append(replace(one, happened_ms=happened_ms))
-        return bool(known) or bool(gone)
+        late = [key for key, one in self._open.items() if not one.is_overdue and one.high_ms < snapshot.taken_ms]
+        for key in late:
+            one = self._open[key]
+            self.calibration.overdue(one.kind, Raw(*one.raw), one.interval, one.made_ms)
+            self._open[key] = replace(one, is_overdue=True)
+        return bool(known) or bool(gone) or bool(late)
 
     def _memory(self) -> str:
         return json.dumps(
@@ -288,18 +299,19 @@ class Forecasts:
 
     def _history(self, snapshot: Snapshot) -> tuple[PastRequest, ...]:
         """Read what has closed since the last time, and give the last requests, closed and open ones."""
-        speeds = {site.name: site.terms.speed_mips for site in snapshot.sites}
         which, before = LeaseFilter(EVERYTHING, open=False), None
         while len(rows := self._store.leases(which, _PAST_AT_ONCE, before)):
             fresh = [row for row in rows if row.lease.id not in self._past]
             for row in fresh:
-                self._past[row.lease.id] = _past(row, speeds, snapshot.reference_mips)
+                self._past[row.lease.id] = _past(row, snapshot.reference_mips)
             before = rows[-1].lease.id
-            if len(fresh) < len(rows) or len(rows) < _PAST_AT_ONCE or len(self._past) >= PAST_KEPT:
+            if len(fresh) < len(rows) or len(rows) < _PAST_AT_ONCE or len(self._past) >= 2 * KEPT:
                 break
-        for number in sorted(self._past)[:-PAST_KEPT]:
-            del self._past[number]
-        still_open = {lease.id: _past_of(lease) for lease in snapshot.leases}
+        for is_own in (True, False):
+            alike = sorted(number for number, one in self._past.items() if bool(one.home) is is_own)
+            for number in alike[:-KEPT]:
+                del self._past[number]
+        still_open = {lease.id: past_of(lease.request) for lease in snapshot.leases}
         return tuple(one for _, one in sorted((still_open | self._past).items()))
 
     async def snapshot(self) -> Snapshot:
@@ -357,24 +369,6 @@ def _happened_ms(one: Prediction, lease: Lease, row: LeaseRow | None) -> int | N
             return None
 
 
-def _past(row: LeaseRow, speeds: dict[str, int], reference_mips: int) -> PastRequest:
-    ended_ms = row.metadata.end_ms
-    ran = UNKNOWN_MS
-    if ended_ms is not None and row.lease.state in _HAPPENED:
-        ran = ran_ms(row.lease, ended_ms, speeds, reference_mips)
-    return replace(_past_of(row.lease), ran_ms=ran)
-
-
-def _past_of(lease: Lease) -> PastRequest:
-    request = lease.request
-    return PastRequest(
-        request.submit_ms,
-        request.site or "",
-        request.vms,
-        request.duration_ms,
-        UNKNOWN_MS,
-        request.consumer,
-        request.group,
-        request.lease_type,
-        request.memory_mib,
-    )
+def _past(row: LeaseRow, reference_mips: int) -> PastRequest:
+    ended = row.metadata.end_ms is not None and row.lease.state in _HAPPENED and row.lease.first_start_ms >= 0
+    return past_of(row.lease.request, ran_ms(row.lease, reference_mips) if ended else UNKNOWN_MS)

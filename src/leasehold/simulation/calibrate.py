@@ -9,14 +9,27 @@ in the order in which it happens, and corrects later intervals (`leasehold.forec
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import chain
 from random import Random
 
-from leasehold.forecasting.calibration import CONTINUES, END, START, Calibration, Interval, Kind, Raw, Score
+from leasehold.forecasting.calibration import (
+    CONTINUES,
+    END,
+    ENOUGH,
+    MISS,
+    START,
+    Calibration,
+    Interval,
+    Kind,
+    Raw,
+    Score,
+)
+from leasehold.forecasting.calibration import KEPT as KEPT_ERRORS
 from leasehold.forecasting.estimates import whom
 from leasehold.forecasting.futures import Forecast, Future, simulate, stream
-from leasehold.forecasting.learnt import Arrivals, RunTimes
+from leasehold.forecasting.learnt import KEPT, Arrivals, RunTimes
 from leasehold.forecasting.snapshot import (
-    UNKNOWN_MS,
     GatewayMemory,
     PastRequest,
     Snapshot,
@@ -24,6 +37,7 @@ from leasehold.forecasting.snapshot import (
     copied,
     here,
     memory_of,
+    past_of,
 )
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
@@ -39,9 +53,6 @@ from leasehold.simulation.scenario.sources import fitting, open_streams, with_si
 from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
-
-HISTORY = 5_000
-"""How many of the last requests arrivals are resampled from."""
 
 WARM_UP = 0.1
 """In this part of the requests nothing is predicted: little was seen."""
@@ -63,15 +74,28 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One prediction, what the futures alone said, and what happened (None: it never did)."""
+    """One prediction, and what happened (None: not yet).
+
+    ``raw_interval``  what the futures alone said
+    ``baseline``      what is said without looking at anything but how long others of its kind had to wait, those that
+                      waited last (quantiles of the climate, as meteorologists say); None where too few have
+    """
 
     lease_id: int
     kind: Kind
     made_ms: int
     interval: Interval
     raw_interval: Interval
+    baseline: Interval | None
     raw: Raw
     happened_ms: int | None = None
+    is_overdue: bool = False
+
+    @property
+    def relative_width(self) -> float:
+        """How wide the interval is, as a multiple of the time that it really took (at least a second)."""
+        assert self.happened_ms is not None
+        return (self.interval.high_ms - self.interval.low_ms) / max(1_000, self.happened_ms - self.made_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +148,19 @@ class _Watch:
         self.suspended_now: list[Lease] = []
         self.happened: list[tuple[int, str, int]] = []
         self.run_times = RunTimes()
-        self.past: deque[PastRequest] = deque(maxlen=HISTORY)
+        self.past: dict[bool, deque[PastRequest]] = {is_own: deque(maxlen=KEPT) for is_own in (True, False)}
         self.handlers: Mapping[type, Handler] = {
             StartLease: self._started,
             ResumeLease: self._continued,
             SuspendLease: self._suspended,
             LeaseClosed: self._closed,
         }
-        self._jobs: dict[int, tuple[WorkloadJob, int]] = {}
+        self._jobs: dict[int, WorkloadJob] = {}
 
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         self.submitted_now.append(request.id)
-        self._jobs[request.id] = (job, len(self.past))
-        self.past.append(_past(request, UNKNOWN_MS))
+        self._jobs[request.id] = job
+        self.past[request.is_local].append(past_of(request))
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         self.happened.append((effect.lease.id, START, now_ms))
@@ -149,26 +173,12 @@ class _Watch:
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
-        job, _ = self._jobs.pop(lease.id)
+        job = self._jobs.pop(lease.id)
         if lease.state in (LeaseState.COMPLETED, LeaseState.KILLED):
             self.happened.append((lease.id, END, now_ms))
-            self.run_times.learn(_past(lease.request, min(job.actual_ms, job.requested_ms)))
+            self.run_times.learn(past_of(lease.request, min(job.actual_ms, job.requested_ms)))
         else:
             self.happened.append((lease.id, "", now_ms))
-
-
-def _past(request: Request, took_ms: int) -> PastRequest:
-    return PastRequest(
-        request.submit_ms,
-        request.site or "",
-        request.vms,
-        request.duration_ms,
-        took_ms,
-        request.consumer,
-        request.group,
-        request.lease_type,
-        request.memory_mib,
-    )
 
 
 @dataclass(slots=True)
@@ -180,6 +190,8 @@ class _Scorer:
     calibration: Calibration = field(default_factory=Calibration)
     uncorrected: Calibration = field(default_factory=Calibration)
     open: dict[tuple[int, str], Prediction] = field(default_factory=dict)
+    due: list[tuple[int, int, str]] = field(default_factory=list)
+    waits_ms: dict[Kind, deque[int]] = field(default_factory=dict)
     done: list[Prediction] = field(default_factory=list)
     unknown: int = 0
 
@@ -188,7 +200,7 @@ class _Scorer:
         snapshot = replace(
             self.terms, taken_ms=now_ms, leases=copied(here(gateway)), memory=memory_of(gateway), usage=()
         )
-        learnt = watch.run_times, Arrivals(watch.past, now_ms)
+        learnt = watch.run_times, Arrivals(chain(*watch.past.values()), now_ms)
         seed = stream(self.sampling.seed, lease.id, what).getrandbits(32)
         how = Forecast(self.sampling.replications, seed, to_the_end=what == CONTINUES)
         futures = simulate(snapshot, [lease.id], how, learnt=learnt)
@@ -202,14 +214,23 @@ class _Scorer:
             self.unknown += 1
             return
         kind, raw = Kind(what, whom(lease.request), lease.site), Raw.of(known)
-        self.open[lease.id, what] = Prediction(
+        made = self.open[lease.id, what] = Prediction(
             lease.id,
             kind,
             now_ms,
             self.calibration.interval(kind, raw, now_ms),
             Interval(now_ms + raw.at(-1), now_ms + raw.at(0), now_ms + raw.at(1)),
+            self._baseline(kind, now_ms),
             raw,
         )
+        heappush(self.due, (made.interval.high_ms, lease.id, what))
+
+    def _baseline(self, kind: Kind, now_ms: int) -> Interval | None:
+        waits_ms = sorted(self.waits_ms.get(kind.wider()[1], ()))
+        if len(waits_ms) < ENOUGH:
+            return None
+        low, middle, high = (waits_ms[int(share * (len(waits_ms) - 1) + 0.5)] for share in (MISS, 0.5, 1 - MISS))
+        return Interval(now_ms + low, now_ms + middle, now_ms + high)
 
     def score(self, lease_id: int, what: str, at_ms: int) -> None:
         """Note that something happened."""
@@ -219,9 +240,20 @@ class _Scorer:
             return
         made = self.open.pop((lease_id, what), None)
         if made is not None:
-            self.calibration.happened(made.kind, made.raw, made.interval, made.made_ms, at_ms)
-            self.uncorrected.happened(made.kind, made.raw, made.raw_interval, made.made_ms, at_ms)
+            known = made.kind, made.raw
+            self.calibration.happened(*known, made.interval, made.made_ms, at_ms, was_overdue=made.is_overdue)
+            self.uncorrected.happened(*known, made.raw_interval, made.made_ms, at_ms)
+            self.waits_ms.setdefault(made.kind.wider()[1], deque(maxlen=KEPT_ERRORS)).append(at_ms - made.made_ms)
             self.done.append(replace(made, happened_ms=at_ms))
+
+    def pass_time(self, now_ms: int) -> None:
+        """Score predictions whose interval is over and that have not come true."""
+        while self.due and self.due[0][0] < now_ms:
+            _, lease_id, what = heappop(self.due)
+            made = self.open.get((lease_id, what))
+            if made is not None and made.interval.high_ms < now_ms and not made.is_overdue:
+                self.calibration.overdue(made.kind, made.raw, made.interval, made.made_ms)
+                self.open[lease_id, what] = replace(made, is_overdue=True)
 
 
 def calibrate(  # noqa: C901 - the run, instant by instant
@@ -268,6 +300,7 @@ def calibrate(  # noqa: C901 - the run, instant by instant
             for event in watch.happened:
                 scorer.score(*event)
             watch.happened.clear()
+            scorer.pass_time(now_ms)
             passing(made, len(scorer.done))
             if seen >= total and not scorer.open:
                 break

@@ -1,0 +1,105 @@
+"""Intervals cover what they say, whatever the forecast is worth, and each prediction is scored once."""
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.searching import examples
+
+from leasehold.forecasting.calibration import (
+    COVERAGE,
+    ENOUGH,
+    MISS,
+    START,
+    Calibration,
+    Interval,
+    Kind,
+    Raw,
+    interval_score,
+    wilson,
+)
+
+KIND = Kind(START, "own", "das3")
+
+
+def _raw(rng: Random, spread: float) -> Raw:
+    """A forecast: the true median and a spread that may be wrong, both on the scale ln(1 + s)."""
+    return Raw(rng.uniform(3, 8), spread, spread)
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(seed=st.integers(0, 10_000), spread=st.floats(0.3, 3), bias=st.floats(-1, 1))
+def test_whatever_is_wrong_with_the_forecast_nine_in_ten_are_covered(seed: int, spread: float, bias: float) -> None:
+    """The truth is a normal error of one on the log scale; the forecast errs in its spread, its median, or both."""
+    rng, calibration, covered, widths = Random(seed), Calibration(), 0, []
+    count = 1500
+    for _ in range(count):
+        raw = _raw(rng, spread)
+        interval = calibration.interval(KIND, raw, 0)
+        at_ms = max(0, Raw(raw.median + bias + rng.gauss(0, 0.6), 1, 1).at(0))
+        covered += calibration.happened(KIND, raw, interval, 0, at_ms)
+        widths.append(interval.high_ms - interval.low_ms)
+    low, high = wilson(covered, count, z=3.5)
+    assert low <= COVERAGE <= high
+    (score,) = [one for one in calibration.scores() if one.kind == KIND]
+    assert (score.scored, score.covered, score.below + score.above) == (count, covered, count - covered)
+
+
+def test_the_ends_hold_for_the_next_of_exchangeable_errors() -> None:
+    """Split conformal prediction: with n errors seen, the next lies below the k-th smallest with k / (n + 1)."""
+    rng, outside = Random(4), [0, 0]
+    rounds = 4_000
+    for _ in range(rounds):
+        calibration = Calibration()
+        for _ in range(ENOUGH):
+            raw = Raw(5.0, 1.0, 1.0)
+            at_ms = Raw(5 + rng.gauss(0, 0.5), 1, 1).at(0)
+            calibration.happened(KIND, raw, Interval(0, at_ms, 1 << 60), 0, at_ms)
+        errors = calibration._errors[KIND, False]
+        errors.low = errors.high = MISS
+        interval = calibration.interval(KIND, Raw(5.0, 1.0, 1.0), 0)
+        at_ms = Raw(5 + rng.gauss(0, 0.5), 1, 1).at(0)
+        outside[0] += at_ms < interval.low_ms
+        outside[1] += at_ms > interval.high_ms
+    for missed in outside:
+        # at most one in twenty; with 40 errors 2 / 41
+        assert wilson(missed, rounds, z=3.5)[0] <= 2 / 41 <= wilson(missed, rounds, z=3.5)[1]
+
+
+def test_a_prediction_whose_interval_is_over_is_missed_at_once_and_scored_once() -> None:
+    calibration, raw = Calibration(), Raw(3.0, 0.5, 0.5)
+    interval = calibration.interval(KIND, raw, 1_000)
+    calibration.overdue(KIND, raw, interval, 1_000)
+    (score,) = [one for one in calibration.scores() if one.kind == KIND]
+    assert (score.scored, score.covered, score.above) == (1, 0, 1)
+    calibration.happened(KIND, raw, interval, 1_000, interval.high_ms + 60_000, was_overdue=True)
+    (score,) = [one for one in calibration.scores() if one.kind == KIND]
+    assert (score.scored, score.covered, score.above) == (1, 0, 1)
+    assert score.off > 0
+
+
+def test_what_was_learnt_outlives_the_process() -> None:
+    calibration, rng = Calibration(), Random(1)
+    for _ in range(60):
+        raw = _raw(rng, 1.0)
+        calibration.happened(KIND, raw, calibration.interval(KIND, raw, 5), 5, 5 + rng.randrange(1, 10**6))
+    again = Calibration.recalled(json.loads(json.dumps(calibration.memory())))
+    assert again.memory() == calibration.memory()
+    assert again.scores() == calibration.scores()
+    assert again.interval(KIND, Raw(4.0, 1.0, 2.0), 7) == calibration.interval(KIND, Raw(4.0, 1.0, 2.0), 7)
+
+
+def test_the_interval_score_is_least_for_the_true_quantiles() -> None:
+    """Proper: of all intervals, that of the 5 % and 95 % quantiles of what happens has the least mean score."""
+    rng = Random(2)
+    happened = [Raw(5 + rng.uniform(-1, 1), 1, 1).at(0) for _ in range(4_000)]
+
+    def mean(below: float, above: float) -> float:
+        interval = Interval(Raw(5 - below, 1, 1).at(0), 0, Raw(5 + above, 1, 1).at(0))
+        return sum(interval_score(interval, 0, at_ms) for at_ms in happened) / len(happened)
+
+    best = mean(0.9, 0.9)
+    assert all(mean(*other) > best for other in ((0.7, 0.9), (0.9, 0.7), (1.1, 0.9), (0.9, 1.1), (0.5, 0.5), (2, 2)))
+    assert interval_score(Interval(0, 0, 0), 0, 0) == pytest.approx(0)
