@@ -5,7 +5,6 @@ same seed gives the same predictions to the bit.
 """
 
 import asyncio
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ from tests.storm.loop import VirtualLoop
 from leasehold.cli.serving import LEAST_GAP_S, MOST_WAITING, PACE, demo_requests
 from leasehold.forecasting import worker
 from leasehold.model.errors import LeaseholdError
+from leasehold.model.request import Request
 from leasehold.service import forecasts
 from leasehold.service.commands import Submit
 from leasehold.service.config import EstimatesSpec, demo
@@ -39,7 +39,7 @@ _COST_S = 1.0
 class Inline:
     """Answers as the process of forecasts does, at once; each answer counts as one second of its processor."""
 
-    async def ask(self, request: bytes, within_s: float) -> bytes:
+    async def ask(self, request: bytes, within_s: float) -> bytes:  # noqa: ARG002 - it takes no time
         line, _, body = worker.answer(request).partition(b"\n")
         return line.replace(line[line.index(b'"cpu_s"') :], b'"cpu_s": %f}' % _COST_S) + b"\n" + body
 
@@ -48,21 +48,25 @@ class Inline:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What is left when the demonstration was served for some time."""
+class Show:
+    """How the demonstration is served.
 
-    forecasts: Forecasts
+    ``seed``      of its requests, and of all chance
+    ``minutes``   for so long
+    ``estimates`` how they are made
+    ``needs``     the least part of the time asked for that a lease needs; each needs a part drawn from there to all of
+                  it. 1 is the demonstration as it is shipped
+    """
+
+    seed: int
+    minutes: int
+    estimates: EstimatesSpec
+    needs: float = 1.0
 
 
-def serve_demo(
-    folder: Path,
-    seed: int,
-    minutes: float,
-    settings: EstimatesSpec = EstimatesSpec(),
-    looking: Callable[[Federation], None] = lambda _: None,
-) -> Forecasts:
-    """Serve the demonstration for so many minutes of its time."""
-    loop, names = VirtualLoop(lambda _: 0.001), Random(seed)
+def serve_demo(folder: Path, show: Show, looking: Callable[[Federation], None] = lambda _: None) -> Forecasts:
+    """Serve the demonstration; ``looking`` is called after each minute of its time."""
+    loop, names = VirtualLoop(lambda _: 0.001), Random(show.seed)
     asyncio.set_event_loop(loop)
 
     async def in_thread(work: Callable[..., Any], *args: Any, **_: Any) -> Any:
@@ -73,14 +77,16 @@ def serve_demo(
 
     async def serve() -> Forecasts:
         config = demo()
-        config = replace(config, limits=replace(config.limits, open_requests_per_consumer=0), estimates=settings)
+        config = replace(config, limits=replace(config.limits, open_requests_per_consumer=0), estimates=show.estimates)
         store = open_store(f"sqlite:///{folder / 'leasehold.db'}")
-        surroundings = Surroundings(lambda: Random(seed), lambda: f"{names.getrandbits(128):032x}", forecasts=False)
+        surroundings = Surroundings(
+            lambda: Random(show.seed), lambda: f"{names.getrandbits(128):032x}", forecasts=False
+        )
         async with Federation.open(config, store, folder, clock, Metrics(), surroundings=surroundings) as federation:
             federation.forecasts._worker = Inline()  # type: ignore[assignment]
             forecasting = asyncio.create_task(federation.forecasts.run())
-            asking = asyncio.create_task(_ask(federation, loop, seed))
-            for _ in range(round(minutes)):
+            asking = asyncio.create_task(_ask(federation, loop, show))
+            for _ in range(show.minutes):
                 await asyncio.sleep(60)
                 looking(federation)
             for task in (asking, forecasting):
@@ -94,10 +100,10 @@ def serve_demo(
     return found
 
 
-async def _ask(federation: Federation, loop: asyncio.AbstractEventLoop, seed: int) -> None:
+async def _ask(federation: Federation, loop: asyncio.AbstractEventLoop, show: Show) -> None:
     """Make the requests of the demonstration, as `leasehold.cli.serving` does over HTTP."""
-    seen_s, is_crowded = float("-inf"), False
-    for at_s, consumer, job in demo_requests():
+    seen_s, is_crowded, parts = float("-inf"), False, Random(show.seed)
+    for at_s, consumer, job in demo_requests(show.seed):
         await asyncio.sleep(max(LEAST_GAP_S, at_s - loop.time()))
         if loop.time() - seen_s > 5:
             seen_s = loop.time()
@@ -107,15 +113,13 @@ async def _ask(federation: Federation, loop: asyncio.AbstractEventLoop, seed: in
         if job.site is None and is_crowded:
             continue
         try:
-            await federation.submit(_request(consumer, job))
+            await federation.submit(_request(consumer, job, parts.uniform(show.needs, 1.0)))
         except LeaseholdError:
             continue
 
 
-def _request(consumer: str, job: WorkloadJob) -> Submit:
-    from leasehold.model.request import Request
-
+def _request(consumer: str, job: WorkloadJob, part: float) -> Submit:
     duration_ms = max(1, round(job.requested_ms / PACE))
-    command = ("sleep", f"{job.actual_ms / PACE / 1000:.3f}")
+    command = ("sleep", f"{part * job.actual_ms / PACE / 1000:.3f}")
     request = Request(0, job.lease_type, job.vms, duration_ms, 0, 0, site=job.site, consumer=consumer)
     return Submit(request, LeaseMetadata("", command))

@@ -271,9 +271,9 @@ async def _submit(client: AsyncClient, job: WorkloadJob) -> None:
     await client.leases.submit(LeaseSpec.of(vms=job.vms, duration_s=duration_s, command=command, **kind))
 
 
-def demo_requests() -> Iterator[tuple[float, str, WorkloadJob]]:
+def demo_requests(seed: int = 1) -> Iterator[tuple[float, str, WorkloadJob]]:
     """Give the scenario's jobs, over and over: when to ask (in seconds), who asks, and for what."""
-    scenario = load_scenario(packaged_path("demo"))
+    scenario = load_scenario(packaged_path("demo"), {"seed": seed})
     assert scenario.horizon_ms is not None
     guests, begins_ms = cycle(GUESTS), -HEAD_START_S * 1000
     while True:
