@@ -15,7 +15,7 @@ to come, these would be the same plans with other names.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -336,22 +336,25 @@ class VectorProfile:
     def _earliest_together(
         self, wants: Sequence[tuple[int, _Want]], vms: int, from_ms: int, span_ms: int, before_ms: int
     ) -> int:
-        """The same for several machines: how many have room changes at each node by itself, and is added up."""
-        changes: dict[int, int] = {}
-        for index, want in wants:
-            before = 0
-            for at_ms, count in self.plans[index].counts(from_ms, span_ms, want):
-                if count != before:
-                    changes[at_ms] = changes.get(at_ms, 0) + count - before
-                    before = count
-        together = 0
-        for at_ms in sorted(changes):
-            together += changes[at_ms]
-            if at_ms >= before_ms:
-                return NEVER_MS
-            if together >= vms:
-                return at_ms
-        return NEVER_MS
+        """The same for several machines: how many have room changes at each node by itself, and is added up.
+
+        Each node is looked at only as far as the search goes: most end soon, and many at once.
+        """
+        counts = dict.fromkeys((index for index, _ in wants), 0)
+        together, reached_ms = 0, from_ms
+        for at_ms, index, count in merge(*(self._counts(index, from_ms, span_ms, want) for index, want in wants)):
+            if at_ms > reached_ms:
+                if together >= vms:
+                    break
+                reached_ms = at_ms
+                if at_ms >= before_ms:
+                    return NEVER_MS
+            together += count - counts[index]
+            counts[index] = count
+        return reached_ms if together >= vms and reached_ms < before_ms else NEVER_MS
+
+    def _counts(self, index: int, from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int, int]]:
+        return ((at_ms, index, count) for at_ms, count in self.plans[index].counts(from_ms, span_ms, want))
 
     # Over-booked time
 
