@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,16 +10,17 @@ import typer
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.names import LEASE_STATES, complete_site, complete_state, complete_type
+from leasehold.cli.live.names import LEASE_STATES, complete_image, complete_site, complete_state, complete_type
 from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch, taking
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.model.request import MOST_RESTARTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from leasehold.client import Client, LeaseSpec
+    from leasehold.client import Client, Lease, LeaseSpec, MachineAccess
     from leasehold.protocol.forecasts import LeaseEstimate
 
 app = typer.Typer(help="Request machines from a gateway, and manage leases.", no_args_is_help=True)
@@ -86,6 +88,25 @@ Gpus = Annotated[
     typer.Option(
         metavar="[MODEL:]N",
         help="GPUs of each machine: a100:2, a100:0.5 (half of one), or 2 of any model.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
+Image = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Image that its machines boot from, or its command runs in; `leasehold site show` lists those of a site.",
+        rich_help_panel=WHAT,
+        autocompletion=complete_image,
+        show_default=False,
+    ),
+]
+SshKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Public key by which you log in to its machines, such as ~/.ssh/id_ed25519.pub.",
         rich_help_panel=WHAT,
         show_default=False,
     ),
@@ -160,6 +181,8 @@ class LeaseOptions:
     memory: Memory = ""
     cores: Cores = None
     gpus: Gpus = ""
+    image: Image = ""
+    ssh_key: SshKeyFile = None
     deadline: Deadline = ""
     ready: Ready = ""
     local: Local = False
@@ -187,7 +210,7 @@ class LeaseOptions:
 
     def spec(self, at: "datetime") -> "LeaseSpec":
         """Give what a gateway is asked with; raises InvalidField."""
-        from leasehold.cli.live.leases import read_claims, read_memory_mib
+        from leasehold.cli.live.leases import read_claims, read_memory_mib, read_ssh_key
         from leasehold.client import LeaseSpec
         from leasehold.configuration.times import read_duration_s
 
@@ -200,6 +223,7 @@ class LeaseOptions:
                 "memory_mib": read_memory_mib(self.memory) if self.memory else None,
                 "deadline": times.read_moment("--deadline", self.deadline, at) if self.deadline else None,
                 "ready": times.read_moment("--ready", self.ready, at) if self.ready else None,
+                "ssh_key": "" if self.ssh_key is None else read_ssh_key(self.ssh_key),
                 "claims": read_claims(self.claims or ()),
                 "wait": False if self.no_wait else None,
             }
@@ -319,23 +343,36 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 @app.command()
 def show(lease_id: LeaseId, json: Json = False) -> None:
     """Show a lease: its request, its state, and why."""
-    from leasehold.cli.live.leases import account, asked_back, is_asked_back
+    from leasehold.cli.live.leases import account, asked_back, is_asked_back, login
 
     with gateway() as client:
         lease = client.leases.get(lease_id)
         is_cancelled = not json and is_asked_back(lease, client.leases.journal(lease_id))
         sites = {site.name: site for site in (client.sites.list() if is_cancelled else ())}
         expected = None if lease.is_over else _estimate_of(client, lease_id)
+        access = _access_to(client, lease) if lease.ssh_key and not lease.is_over else ()
     if json:
-        answer_json({"lease": lease, "estimate": expected})
+        answer_json({"lease": lease, "estimate": expected, "access": access})
         return
     answer("\n".join(account(lease, times.now())))
+    for one in access:
+        answer(f"  machine {one.machine}: {login(one)}")
     if expected is not None:
         from leasehold.cli.estimate import sentences
 
         answer("\n".join(f"  {line}" for line in sentences(expected, times.now())))
     if is_cancelled:
         answer(asked_back(lease, sites.get(lease.site), times.now()))
+
+
+def _access_to(client: "Client", lease: "Lease") -> "Sequence[MachineAccess]":
+    """Ask where one can log in; nothing for others than its owner, or where that is not known here."""
+    from leasehold.client import NotAllowed, NotFound
+
+    try:
+        return client.leases.access(lease.id).machines
+    except (NotAllowed, NotFound):
+        return ()
 
 
 def _estimate_of(client: "Client", lease_id: int) -> "LeaseEstimate | None":

@@ -189,6 +189,7 @@ def _site_facts(site: "Site", at: datetime) -> Iterator[tuple[str, str]]:
     yield "in use", f"{vms.local} by its own users, {vms.guests} by guests, {vms.free} free"
     yield "waiting", f"{waiting.local} of its own, {waiting.guests} guests"
     yield "lends to", site.allows
+    yield "images", ", ".join(site.images)
     yield "can", ", ".join(name for name, can in site.capabilities if can)
     if site.last_seen_at is not None:
         yield "last seen", f"{show_moment(site.last_seen_at)} ({show_distance(site.last_seen_at, at)})"

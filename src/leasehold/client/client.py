@@ -37,7 +37,16 @@ from leasehold.protocol.forecasts import (
     WhatIfSpec,
 )
 from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
-from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalPage, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.leases import (
+    ExtensionSpec,
+    JournalEntry,
+    JournalPage,
+    Lease,
+    LeaseAccess,
+    LeaseFilter,
+    LeasePage,
+    LeaseSpec,
+)
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.protocol.peers import Peer, PeerList, PeerSpec
 from leasehold.protocol.plans import CoAllocationPlan, LeasePlan
@@ -104,6 +113,11 @@ class Leases(Noun[W]):
     def console(self, lease_id: int) -> Call[str]:
         """Give what its machines wrote."""
         return Call("GET", f"/v1/leases/{lease_id}/console", Response.text)
+
+    @Asking
+    def access(self, lease_id: int) -> Call[LeaseAccess]:
+        """Say where its owner can log in to its machines; raises NotAllowed for anybody else."""
+        return Call("GET", f"/v1/leases/{lease_id}/access", reads(LeaseAccess))
 
     @Iterating
     def watch(self, *lease_ids: int, after: int | None = None, opened: Opened | None = None) -> Watch:

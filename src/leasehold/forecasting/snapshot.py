@@ -37,7 +37,7 @@ UNKNOWN_MS = -1
 class SnapshotSite:
     """A site of the gateway's own.
 
-    ``confirms_starts``  as in `leasehold.gateway.settings.SiteSettings`
+    ``confirms_starts``, ``images``, ``login``  as in `leasehold.gateway.settings.SiteSettings`
     ``lends``            whether its owner takes new guests
     ``is_silent``        whether its machines do not answer
     """
@@ -49,6 +49,8 @@ class SnapshotSite:
     can_suspend: bool = True
     can_migrate: bool = True
     confirms_starts: bool = True
+    images: tuple[str, ...] = ()
+    login: bool = False
     lends: bool = True
     is_silent: bool = False
     outages: tuple[Outage, ...] = ()
@@ -57,7 +59,12 @@ class SnapshotSite:
         """Give what the gateway needs; raises as `leasehold.configuration.policies.find_victim_policy` does."""
         plain = site_settings(self.name, self.slots, self.terms)
         return replace(
-            plain, can_suspend=self.can_suspend, can_migrate=self.can_migrate, confirms_starts=self.confirms_starts
+            plain,
+            can_suspend=self.can_suspend,
+            can_migrate=self.can_migrate,
+            confirms_starts=self.confirms_starts,
+            images=self.images,
+            login=self.login,
         )
 
 

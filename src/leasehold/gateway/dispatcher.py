@@ -266,6 +266,7 @@ class Dispatcher:
         latest_ms, speed_mips = guests.latest_ms(lease), site.settings.speed_mips
         return (
             site.settings.can_serve(lease.request.lease_type)
+            and site.settings.lacks(lease.request) is None
             and (site.settings.hands_over or not lease.memory_at)
             and (latest_ms is None or now_ms <= latest_ms)
             and guests.has_room_now(lease, now_ms)
@@ -292,7 +293,7 @@ class Dispatcher:
             if not self._quotas.is_bound_elsewhere(lease.request, site.name)
         ]
         by_itself = Reason.NO_CAPABLE_SITE if wide_enough else Reason.WIDER_THAN_ANY_SITE
-        lacking = self._registry.lacking(lease.request)
+        lacking = self._registry.lacking(lease.request, bound)
         if lacking is not None:
             return next(reversed(self._pending.refused_by.get(lease.id, {}).values()), lacking)
         if wide_enough and bound and not any(site in wide_enough for site in bound):

@@ -189,7 +189,7 @@ class Peering:
             is_asked = terms.ask in (when, AskWhen.NONE_CAN_NOW)
             if peer is None or not is_asked or peer.slots < lease.vms:
                 continue
-            if peer.can_serve(lease.request.lease_type):
+            if peer.can_serve(lease.request.lease_type) and peer.lacks(lease.request) is None:
                 yield peer
 
     def _to_spare(self, peer: RemoteSite) -> int:

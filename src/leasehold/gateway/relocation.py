@@ -241,7 +241,7 @@ def _soonest_elsewhere(lease: Lease, sites: Iterable[Site], now_ms: int) -> Gues
 def _is_able(guests: Guests, lease: Lease) -> bool:
     settings = guests.allocations.settings
     is_able = settings.can_serve(lease.request.lease_type) and (settings.hands_over or not lease.memory_at)
-    return is_able and not guests.queue.is_wider_than_site(lease)
+    return is_able and settings.lacks(lease.request) is None and not guests.queue.is_wider_than_site(lease)
 
 
 def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:

@@ -1,5 +1,6 @@
 """What the owner of a site decides about it, and how a gateway routes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from leasehold.leasing.backfill import Backfiller, Repair, repair_conflicts
@@ -9,7 +10,8 @@ from leasehold.leasing.vectors import VectorBackfiller, VectorProfile
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import Lease
-from leasehold.model.request import LeaseType
+from leasehold.model.reason import Reason
+from leasehold.model.request import LeaseType, Request
 from leasehold.model.resources import NodeResources
 from leasehold.routing.moments import StreamMoments
 from leasehold.routing.policy import RoutingPolicy
@@ -37,6 +39,7 @@ class SiteSettings:
     ``hands_over``                 whether saved memory goes to, and comes from, sites with managers of their own
     ``confirms_starts``            whether starts are confirmed when machines were seen (`LeaseStarted`,
                                    `LeaseContinues`), and time counts from then; else they start at once
+    ``images``      the names of the images that a lease may name here; ``login``: its user can log in by a key
     ``notice_ms``   for how long the owner lets preemption wait while a guest is told of it; ``can_notify`` says whether
                     the machines can tell it. Plans are made without: a simulated preemption takes no notice
     """
@@ -59,6 +62,8 @@ class SiteSettings:
     notice_ms: int = 0
     can_notify: bool = False
     nodes: tuple[NodeResources, ...] = ()
+    images: tuple[str, ...] = ()
+    login: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
@@ -80,6 +85,10 @@ class SiteSettings:
         """Whether the machines here can do what preempting such a guest takes."""
         return can_serve(lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
 
+    def lacks(self, request: Request) -> Reason | None:
+        """Say what machines here lack of what a request says they are to be like; None where it is all there."""
+        return lacks(request, images=self.images, login=self.login)
+
 
 def queue_over(plan: Plan, depth: int | None, moved: dict[int, Lease] | None = None) -> Queue:
     """Make an empty queue over a plan, with this reservation depth."""
@@ -95,6 +104,13 @@ def can_serve(lease_type: LeaseType, *, suspend: bool, migrate: bool) -> bool:
             return suspend and migrate
         case _:
             return True
+
+
+def lacks(request: Request, *, images: Collection[str], login: bool) -> Reason | None:
+    """Say why machines that have these images, and let users log in or not, will not do; None where they will."""
+    if request.image and request.image not in images:
+        return Reason.NO_SUCH_IMAGE
+    return Reason.NO_LOGIN if request.login and not login else None
 
 
 @dataclass(slots=True)

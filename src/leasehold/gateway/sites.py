@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from leasehold.gateway.settings import SiteSettings, can_serve
+from leasehold.gateway.settings import SiteSettings, can_serve, lacks
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, SiteReported
@@ -32,6 +32,7 @@ class RemoteSite:
     ``lends``    whether its owner takes new guests
     ``silent``   whether it has not reported for too long: nothing is sent there until it does
     ``nodes``    the nodes that it is planned by; none: by slots
+    ``images``   the names of the images that a lease may name there; ``login``: its user can log in by a key
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
                  then the most that one lease can have there
     """
@@ -48,6 +49,8 @@ class RemoteSite:
     live: SiteLive = field(default_factory=lambda: SiteLive(0))
     leases: dict[int, Lease] = field(default_factory=dict)
     nodes: tuple[NodeResources, ...] = ()
+    images: tuple[str, ...] = ()
+    login: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
@@ -63,6 +66,10 @@ class RemoteSite:
     def can_serve(self, lease_type: LeaseType) -> bool:
         """Whether the machines there can do what preempting such a guest takes."""
         return can_serve(lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
+
+    def lacks(self, request: Request) -> Reason | None:
+        """Say what machines there lack of what a request says they are to be like; None where it is all there."""
+        return lacks(request, images=self.images, login=self.login)
 
 
 def can_follow(lease: Lease, report: SiteReported) -> bool:
@@ -204,6 +211,8 @@ class SiteRegistry:
         lease_type = request.lease_type
         if self._have_nodes or request.cores > 1 or request.gpu_milli:
             sites = [site for site in sites if self._has_room(site.name, request)]
+        if request.image or request.login:
+            sites = [site for site in sites if self._place(site.name).lacks(request) is None]
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
@@ -219,6 +228,9 @@ class SiteRegistry:
             return Reason.WIDER_THAN_SITE
         if not self._can_serve(site.name, lease.request.lease_type):
             return Reason.NO_CAPABLE_SITE
+        lacks = self._place(site.name).lacks(lease.request)
+        if lacks is not None:
+            return lacks
         remote = self.remotes.get(site.name)
         if site.name in self.not_lending or (remote is not None and not remote.lends):
             return Reason.SITE_DRAINED
@@ -253,11 +265,20 @@ class SiteRegistry:
             return is_plain(request)
         return room_for(nodes, MachineShape.of(request)) >= request.vms
 
-    def lacking(self, request: Request) -> Reason | None:
-        """Say what all sites lack of what each of its machines needs; None where that is not why none can take it."""
+    def lacking(self, request: Request, bound: Sequence[SiteFacts]) -> Reason | None:
+        """Say what all sites lack of what each of its machines needs; None where that is not why none can take it.
+
+        ``bound`` are the sites to which it may go, as far as it says so itself.
+        """
+        fitting = [site for site in self.federation.sites if self._has_room(site.name, request)]
+        if fitting:
+            lacks = [
+                self._place(site.name).lacks(request)
+                for site in fitting
+                if site in bound and site.slots >= request.slots
+            ]
+            return None if None in lacks or not lacks else lacks[0]
         if is_plain(request) and not self._have_nodes:
-            return None
-        if any(self._has_room(site.name, request) for site in self.federation.sites):
             return None
         nodes, shape = list(self.nodes()), MachineShape.of(request)
         if room_for(nodes, shape) or (is_plain(request) and not all(one.settings.nodes for one in self.own.values())):
@@ -273,9 +294,18 @@ class SiteRegistry:
         for remote in self.remotes.values():
             yield from remote.nodes
 
+    def images(self, site: str | None = None) -> list[str]:
+        """List the names of the images that some site or peer has, or this site of one's own, in order."""
+        places: list[SiteSettings | RemoteSite] = [self.own[site].settings] if site else []
+        if site is None:
+            places = [*(one.settings for one in self.own.values()), *self.remotes.values()]
+        return sorted({image for place in places for image in place.images})
+
     def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
-        place = self.remotes.get(name) or self.own[name].settings
-        return place.can_serve(lease_type)
+        return self._place(name).can_serve(lease_type)
+
+    def _place(self, name: str) -> RemoteSite | SiteSettings:
+        return self.remotes.get(name) or self.own[name].settings
 
     def _facts(self, place: SiteSettings | RemoteSite, moments: StreamMoments | None = None) -> SiteFacts:
         return SiteFacts(place.name, place.slots, place.speed_mips, self._reference_mips, moments)

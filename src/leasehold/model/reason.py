@@ -50,6 +50,8 @@ class Reason(StrEnum):
     RESOURCE_UNAVAILABLE = "resource-unavailable"
     NO_SUCH_GPU = "no-such-gpu"
     NO_NODE_FITS = "no-node-fits"
+    NO_SUCH_IMAGE = "no-such-image"
+    NO_LOGIN = "no-login"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
@@ -154,6 +156,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.RESOURCE_UNAVAILABLE: "needs more of a licence, service or memory than any site has",
     Reason.NO_SUCH_GPU: "requests GPUs of a model that no node here has, or GPUs where none are stated",
     Reason.NO_NODE_FITS: "requests machines with more cores, memory or GPUs than any node here has",
+    Reason.NO_SUCH_IMAGE: "names an image that no site large enough for it has",
+    Reason.NO_LOGIN: "wants to log in by a key, and no site large enough for it lets users do so",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests ahead of it",
     Reason.PEER_QUOTA_REACHED: "waits because the gateway that sent it holds its full quota of VMs here",

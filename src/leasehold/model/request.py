@@ -62,6 +62,9 @@ class Request:
     ``goes_back`` says that the gateway that sent it here takes it back, to move it, when it cannot continue here.
     ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
     vouches for it.
+    ``login`` says that its user wants to log in to its machines: only sites will do that let users in by a key.
+    ``image`` names what its machines boot from, or its command runs in: sites state which ones they have. "" for the
+    default of the site.
     ``cores``, ``memory_mib``, ``gpu_milli`` (thousandths of a GPU) and ``gpu_model`` ("" for any) are what each of its
     machines needs on its node (`leasehold.model.resources`); a site that is planned by slots has nothing of that but
     one machine in each.
@@ -88,6 +91,8 @@ class Request:
     cores: int = 1
     gpu_model: str = ""
     gpu_milli: int = 0
+    image: str = ""
+    login: bool = False
 
     @property
     def path(self) -> str:

@@ -42,7 +42,14 @@ _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 _NOTIFY = "^(|file|SIG(HUP|INT|USR1|USR2|TERM|CONT)|https?://[!-~]+)$"
 
 _GPUS = r"^[A-Za-z0-9_.:-]*$"
+_IMAGE = "^([A-Za-z0-9][A-Za-z0-9._:+-]{0,63})?$"
+_SSH_KEY = (
+    "^((ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh.com)"
+    " [A-Za-z0-9+/]{16,}={0,2}( [ -~]*)?)?$"
+)
 MEANINGS = {
+    _IMAGE: "the name of an image, of letters, digits and ._:+-",
+    _SSH_KEY: "a public key as in a file id_ed25519.pub",
     _NO_CONTROLS: "no control characters",
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
@@ -197,6 +204,12 @@ Cores = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
 
 GpusText = Annotated[str, StringConstraints(strict=True, max_length=80, pattern=_GPUS)]
 """GPUs of one machine, such as ``a100:2``."""
+
+ImageName = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=_IMAGE)]
+"""The name of an image; empty: the site's default."""
+
+SshKey = Annotated[str, StringConstraints(strict=True, max_length=8_192, pattern=_SSH_KEY)]
+"""A public key of SSH, on one line; empty: none."""
 
 MaxRestarts = Annotated[int, Strict(), Field(ge=0, le=MOST_RESTARTS)]
 """How often something begins again."""

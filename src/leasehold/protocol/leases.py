@@ -16,6 +16,7 @@ from leasehold.protocol.fields import (
     Cursor,
     Duration,
     GpusText,
+    ImageName,
     LeaseTypeName,
     MaxRestarts,
     MemoryMib,
@@ -30,6 +31,7 @@ from leasehold.protocol.fields import (
     OrZero,
     PageSize,
     Seconds,
+    SshKey,
     Text,
     Units,
     Vms,
@@ -83,6 +85,16 @@ class LeaseSpec(RequestModel):
         default="",
         description="The GPUs of each machine: `a100:2`, `a100:0.5` (half of one device) or `2` (of any model); "
         "empty: none.",
+    )
+    image: ImageName = Field(
+        default="",
+        description="The image that its machines boot from, or its command runs in, by the name that sites give it; "
+        "empty: the default of the site.",
+    )
+    ssh_key: SshKey = Field(
+        default="",
+        description="The public key by which its user logs in to its machines, as in `id_ed25519.pub`; empty: nobody "
+        "does. Only sites that can let users in take such a lease.",
     )
     deadline: Moment | None = Field(
         default=None, description="When it must have ended; only for `migratable` and `non-preemptable`."
@@ -163,6 +175,8 @@ class Lease(ResponseModel):
         description="The nodes of its machines, or those planned, at a site that is planned by nodes: "
         "`n1*2[0,1]` for two machines on `n1` with its GPUs 0 and 1."
     )
+    image: OrEmpty = Field(description="The image that it names; empty: the default of its site.")
+    ssh_key: OrEmpty = Field(description="The public key by which its user logs in; empty: nobody does.")
     consumer: str = Field(description="The consumer that holds it.")
     project: OrEmpty = Field(description="A label for accounting.")
     group: OrEmpty
@@ -201,6 +215,28 @@ class LeasePage(NextPage):
     """A page of leases, newest first."""
 
     leases: tuple[Lease, ...]
+
+
+_ACCESS = {"machine": 0, "host": "127.0.0.1", "port": 40_217, "user": "root"}
+
+
+class MachineAccess(ResponseModel):
+    """Where the owner of a lease can log in to one of its machines by SSH."""
+
+    model_config = examples(_ACCESS)
+
+    machine: int = Field(description="Its number among those of the lease, from 0.")
+    host: str = Field(description="The name or address to connect to; `127.0.0.1` is the site's own computer.")
+    port: int
+    user: OrEmpty = Field(description="Whom to log in as; empty: the user that the image is made for.")
+
+
+class LeaseAccess(ResponseModel):
+    """Where the owner of a lease can log in; empty while it holds no machines, or where it has no key."""
+
+    model_config = examples({"machines": [_ACCESS]})
+
+    machines: AnyNumberOf[MachineAccess]
 
 
 _ENTRY = {

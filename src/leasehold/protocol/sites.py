@@ -7,7 +7,7 @@ from leasehold.protocol.fields import AnyNumberOf, Moment, OrEmpty, OrFalse, OrN
 
 _SITE = {
     "name": "das3", "slots": 64, "speed_mips": 1, "status": "up", "driver": "emulated",
-    "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True},
+    "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True, "login": False},
     "vms": {"local": 16, "guests": 20, "free": 28}, "waiting": {"local": 0, "guests": 3},
     "drained_by": "", "note": "", "last_seen_at": A_MOMENT, "problem": "",
     "overheads": [{"operation": "suspend", "configured_s": 160, "learnt_s": 16.5, "count": 9}],
@@ -31,6 +31,7 @@ class Capabilities(ResponseModel):
     migrate: OrFalse = Field(description="Move with their memory to another site.")
     checkpoint: OrFalse = Field(description="Save memory without stopping.")
     commands: OrFalse = Field(description="Run a command.")
+    login: OrFalse = Field(description="Let the user of a lease log in by a key.")
 
 
 class Occupancy(ResponseModel):
@@ -78,6 +79,7 @@ class Site(ResponseModel):
     problem: OrEmpty = Field(description="The last problem with its machines; empty: none.")
     overheads: AnyNumberOf[Overhead] = Field(description="Empty for a site that decides for itself.")
     domain: OrEmpty = Field(description="Its virtual domain; empty: none.")
+    images: AnyNumberOf[str] = Field(description="Names of the images that a lease may name here.")
     resources: Units = Field(description="Units of resources it has besides its machines.")
     allows: OrEmpty = Field(description="Which guests its owner accepts; empty for a site that decides for itself.")
 

@@ -6,7 +6,7 @@ it ready. Closing it finishes what was begun; machines keep running without us.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.config import ServiceConfig
 from leasehold.service.discovery import NodeDiscovery, job_setup
-from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.facts import Access, Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.engine import Done, Engine
@@ -156,6 +156,7 @@ class Federation:
         self.health = Health()
         self.feed = Feed(store.last_seq())
         self._can = {name: driver.capabilities for name, driver in drivers.items()}
+        self.images = sorted({image for able in self._can.values() for image in able.images})
         self._opened_slots = {site.name: site.slots for site in config.clusters}
         self._random = surroundings.random
         most_open = config.limits.open_requests_per_consumer or None
@@ -454,6 +455,15 @@ class Federation:
         if row is None:
             raise NoSuchLease(lease_id)
         return await self._reconciler_of(lease_id, row.lease.site).console(lease_id) if row.lease.site else ""
+
+    async def access(self, lease_id: int) -> Sequence[Access]:
+        """Say where one can log in to a lease's machines; raises NoSuchLease, ConsoleElsewhere, Unavailable."""
+        row = await asyncio.to_thread(self.store.lease, lease_id)
+        if row is None:
+            raise NoSuchLease(lease_id)
+        if not (row.metadata.ssh_key and row.lease.site) or row.lease.state.is_final:
+            return ()
+        return await self._reconciler_of(lease_id, row.lease.site).access(lease_id)
 
     async def _output(self, lease_id: int, site: str) -> Output:
         return await self._reconciler_of(lease_id, site).output(lease_id)

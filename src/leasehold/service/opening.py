@@ -91,6 +91,8 @@ def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilitie
                 dict(site.resources),
                 capabilities[site.name].suspend,
                 capabilities[site.name].migrate,
+                images=capabilities[site.name].images,
+                login=capabilities[site.name].login,
             )
             for site in config.clusters
         ),
@@ -122,7 +124,7 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
         raise InvalidField("nodes", len(site.nodes), expected)
     settings = replace(site_settings(site.name, site.slots, site.terms), nodes=site.nodes)
     able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate, can_notify=can.notice)
-    able = replace(able, hands_over=can.hands_over)
+    able = replace(able, hands_over=can.hands_over, images=can.images, login=can.login)
     return replace(able, confirms_starts=True)
 
 

@@ -22,7 +22,7 @@ from leasehold.service.commands import (
     OrdersSent,
     SiteObserved,
 )
-from leasehold.service.drivers.facts import HasOutput, Output
+from leasehold.service.drivers.facts import Access, HasOutput, LetsIn, Output
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
 from leasehold.service.drivers.staging import CannotBring, Staging
 from leasehold.service.engine_thread import Clock
@@ -127,6 +127,16 @@ class SiteReconciler:
             text = await self._answer_within(self.driver.console(lease_id), CONSOLE_WITHIN_S)
             if text is not None:
                 return Output(text).text
+        raise self._unavailable()
+
+    async def access(self, lease_id: int) -> Sequence[Access]:
+        """Say where the user of a lease can log in to its machines; raises Unavailable."""
+        if not isinstance(self.driver, LetsIn):
+            return ()
+        if not self.is_silent:
+            places = await self._answer_within(self.driver.access(lease_id), CONSOLE_WITHIN_S)
+            if places is not None:
+                return places
         raise self._unavailable()
 
     async def output(self, lease_id: int) -> Output:

@@ -291,7 +291,9 @@ class Sites:
             slots=status.slots,
             speed_mips=status.speed_mips,
             driver=status.driver,
-            capabilities=Capabilities(suspend=status.can_suspend, migrate=status.can_migrate),
+            capabilities=Capabilities(
+                suspend=status.can_suspend, migrate=status.can_migrate, images=status.images, login=status.login
+            ),
             status=UNREACHABLE if is_away else DRAINED if is_drained else UP,
             occupancy=status,
             drained=drained,

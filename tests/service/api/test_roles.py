@@ -50,9 +50,13 @@ GET    /v1/leases/{in astro}/journal                         401     404      20
 GET    /v1/leases/{at das3}/journal                          401     404      404       200    200   403
 GET    /v1/leases/{elsewhere}/journal                        401     404      404       404    200   403
 GET    /v1/leases/{own}/console                              401     200      200       404    200   403
-GET    /v1/leases/{in astro}/console                         401     404      200       404    200   403
-GET    /v1/leases/{at das3}/console                          401     404      404       200    200   403
-GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
+GET    /v1/leases/{in astro}/console                         401     404      403       404    403   403
+GET    /v1/leases/{at das3}/console                          401     404      404       403    403   403
+GET    /v1/leases/{elsewhere}/console                        401     404      404       404    403   403
+GET    /v1/leases/{own}/access                               401     200      200       404    200   403
+GET    /v1/leases/{in astro}/access                          401     404      403       404    403   403
+GET    /v1/leases/{at das3}/access                           401     404      404       403    403   403
+GET    /v1/leases/{elsewhere}/access                         401     404      404       404    403   403
 GET    /v1/leases/{own}/explanation                          401     200      200       404    200   403
 GET    /v1/leases/{in astro}/explanation                     401     404      200       404    200   403
 GET    /v1/leases/{at das3}/explanation                      401     404      404       200    200   403

@@ -10,8 +10,8 @@ from tests.service.api.house import House, asked, house_in
 
 TYPES = "'cancelable', 'suspendable', 'migratable' or 'non-preemptable'"
 FIELDS = (
-    "one of type, vms, duration_s, memory_mib, cores, gpus, deadline, ready, local, site, name, project, group, domain,"
-    " claims, wait, max_restarts, notify, command"
+    "one of type, vms, duration_s, memory_mib, cores, gpus, image, ssh_key, deadline, ready, local, site, name,"
+    " project, group, domain, claims, wait, max_restarts, notify, command"
 )
 A_TIME = "a time with its zone and at most milliseconds, as in '2026-11-21T10:43:36.120Z'"
 NO_DEADLINE = "none: a suspendable lease promises no deadline"
@@ -101,6 +101,8 @@ def token(house: House) -> str:
         ({"local": True, "type": None}, "site", None, "the home site of a local request"),
         ({"site": "das3"}, "site", "das3", "none: only a local request names its site"),
         ({"site": ""}, "site", "", "to have at least 1 character"),
+        ({"image": "../debian"}, "image", "../debian", "the name of an image, of letters, digits and ._:+-"),
+        ({"ssh_key": "ssh-dss AAAA"}, "ssh_key", "ssh-dss AAAA", "a public key as in a file id_ed25519.pub"),
         ({"walltime": 60}, "walltime", 60, FIELDS),
         ({"durations_s": 60}, "durations_s", 60, f"{FIELDS} (did you mean 'duration_s'?)"),
     ],

@@ -69,6 +69,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "cores": AMOUNTS,
     "gpu_model": TEXTS,
     "gpu_milli": AMOUNTS,
+    "image": TEXTS,
+    "login": st.booleans(),
 }
 OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""

@@ -7,6 +7,7 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from shlex import join
 
 import typer
@@ -44,6 +45,7 @@ from leasehold.client import (
     LeaseFilter,
     LeasePlan,
     Lost,
+    MachineAccess,
     PlannedAlternative,
     PlannedOutcome,
     ProblemError,
@@ -51,7 +53,7 @@ from leasehold.client import (
     Site,
 )
 from leasehold.configuration.job_description.description import read_mib
-from leasehold.model.errors import InvalidField, LeaseholdError
+from leasehold.model.errors import InputError, InvalidField, LeaseholdError
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 
@@ -269,6 +271,7 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)
     duration = both or show_duration(lease.duration_s)
     yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
+    yield "image", lease.image
     yield "bound to", lease.domain
     yield "coallocation", "" if lease.coallocation is None else f"a component of co-allocation {lease.coallocation}"
     yield "notify", lease.notify
@@ -340,6 +343,29 @@ def read_claims(texts: Iterable[str]) -> dict[str, int]:
 def read_memory_mib(text: str) -> int:
     """Read the memory of a machine, such as ``2GiB``; raises InvalidField."""
     return read_mib("--memory", text, "MiB", least=1)
+
+
+_SSH_PORT = 22
+
+
+def read_ssh_key(file: Path) -> str:
+    """Read a public key from a file such as ``id_ed25519.pub``; raises InvalidField or InputError."""
+    try:
+        text = file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise InputError(file, None, f"cannot be read: {error.strerror}") from error
+    if "PRIVATE KEY" in text:
+        public = file.with_name(f"{file.name}.pub")
+        raise InvalidField("--ssh-key", str(file), f"a public key, and this one is private: perhaps {public}")
+    if len(text.splitlines()) != 1:
+        raise InvalidField("--ssh-key", str(file), "a file with one public key, such as id_ed25519.pub")
+    return text
+
+
+def login(place: MachineAccess) -> str:
+    """Write the command that logs in to a machine."""
+    port = "" if place.port == _SSH_PORT else f"-p {place.port} "
+    return f"ssh {port}{place.user}@{place.host}" if place.user else f"ssh {port}{place.host}"
 
 
 def show_number(lease: Lease) -> None:

@@ -149,6 +149,11 @@ def complete_site(incomplete: str) -> list[str]:
     return _complete(incomplete, lambda client: [site.name for site in client.sites.list()])
 
 
+def complete_image(incomplete: str) -> list[str]:
+    """Complete the name of an image that a lease may name; none where no gateway answers within a moment."""
+    return _complete(incomplete, lambda client: sorted({name for site in client.sites.list() for name in site.images}))
+
+
 def complete_agreement(incomplete: str) -> list[str]:
     """Complete the name of an agreement; none where no gateway answers within a moment."""
     return _complete(incomplete, lambda client: [one.name for one in client.agreements.list()])

@@ -267,6 +267,8 @@ def _step(line: JournalRow) -> ExplainedStep:
 
 _AT_A_SITE = {
     Reason.NO_CAPABLE_SITE: "cannot suspend or move machines",
+    Reason.NO_SUCH_IMAGE: "does not have its image",
+    Reason.NO_LOGIN: "lets nobody log in by a key",
     Reason.SITE_DRAINED: "is drained, and takes no new guests",
     Reason.SITE_UNREACHABLE: "does not answer",
     Reason.NEVER_STARTED: "was given the request, and its machines never started",

@@ -39,7 +39,9 @@ _SUBMIT = frozenset(
 COMPUTE_SCOPES: Mapping[str, frozenset[Permission]] = MappingProxyType(
     {
         "compute.create": _SUBMIT,
-        "compute.read": frozenset({Permission.LEASE_SEE, Permission.JOB_SEE, Permission.CHANGES_SEE}),
+        "compute.read": frozenset(
+            {Permission.LEASE_SEE, Permission.LEASE_ENTER, Permission.JOB_SEE, Permission.CHANGES_SEE}
+        ),
         "compute.modify": frozenset({Permission.LEASE_EXTEND}),
         "compute.cancel": frozenset({Permission.LEASE_CANCEL, Permission.JOB_CANCEL}),
     }

@@ -25,6 +25,7 @@ class Permission(StrEnum):
     LEASE_SUBMIT_LOCAL = "lease.submit-local"
     LEASE_SUBMIT_IN_GROUP = "lease.submit-in-group"  # besides one of those two, for a request that names one
     LEASE_SEE = "lease.see"
+    LEASE_ENTER = "lease.enter"  # read its console, and be told where one can log in
     LEASE_CANCEL = "lease.cancel"
     LEASE_EXTEND = "lease.extend"
     JOB_SUBMIT = "job.submit"  # and lease.submit-in-group for one that names a group
@@ -72,6 +73,7 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.LEASE_SUBMIT_LOCAL:    {MEMBER: SITE,  MANAGER: SITE,        OPERATOR: SITE,  ADMIN: ALL},
     Permission.LEASE_SUBMIT_IN_GROUP: {MEMBER: GROUP, MANAGER: GROUP,       OPERATOR: GROUP, ADMIN: ALL},
     Permission.LEASE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.LEASE_ENTER:           {MEMBER: OWN,   MANAGER: OWN,         OPERATOR: OWN,   ADMIN: OWN},
     Permission.LEASE_CANCEL:          {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.LEASE_EXTEND:          {MEMBER: OWN,   MANAGER: OWN | GROUP,                  ADMIN: ALL},
     Permission.JOB_SUBMIT:            {MEMBER: OWN,   MANAGER: OWN,                          ADMIN: ALL},

@@ -55,6 +55,29 @@ class HasOutput(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the user of a lease can log in to one of its machines by SSH.
+
+    ``machine``  its number among those of the lease
+    ``user``     whom to log in as; empty: the user that the image is made for
+    """
+
+    machine: int
+    host: str
+    port: int = 22
+    user: str = ""
+
+
+@runtime_checkable
+class LetsIn(Protocol):
+    """A driver that lets the user of a lease in by the key of its order, as its `Capabilities.login` says."""
+
+    async def access(self, lease_id: int) -> list[Access]:
+        """Say where, of each machine that can be reached now; empty where nobody is let in."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """One node as the driver has found it, just now.

@@ -78,6 +78,8 @@ class Capabilities:
     ``commands``    run a command in the machines
     ``notice``      tell a guest that it will be preempted, by a signal or a file; the driver is a `GivesNotice`
     ``hands_over``     saved memory can go to machines under another manager, and come from there
+    ``images``         the names of the images that a lease may name
+    ``login``          let the user of a lease log in to its machines by a key
     ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
@@ -88,6 +90,8 @@ class Capabilities:
     native_queue: bool = False
     notice: bool = False
     hands_over: bool = False
+    images: tuple[str, ...] = ()
+    login: bool = False
 
 
 CAPABILITIES = Table(Capabilities, "Capabilities of machines.")
@@ -134,6 +138,7 @@ class Order:
     ``constraints``  where its machines are placed and what they boot from, where its job says so
     ``files``        inputs that its command finds, and outputs that are kept
     ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
+    ``ssh_key``      the public key by which its user logs in to the machines; empty: nobody does
     ``notify``       how its guest is told before it is preempted: the name of a signal (``SIGUSR1``), `NOTICE_FILE`,
                      the address of a webhook, or "" for not at all
     ``notice_ms``    for how long this order was held back so that the guest could be told; 0: it was not
@@ -153,6 +158,7 @@ class Order:
     account: str = ""
     notify: str = ""
     notice_ms: int = 0
+    ssh_key: str = ""
 
 
 NOTICE_FILE = "file"

@@ -260,16 +260,19 @@ class EffectRecorder:
             account=request.path,
             notify=metadata.notify,
             notice_ms=notice_ms,
+            ssh_key=metadata.ssh_key,
         )
 
 
 def _constraints(lease: Lease, metadata: LeaseMetadata) -> PlacementConstraints:
     """Say on which nodes machines are made: as matching has chosen, or as the plan of the site has."""
+    request, constraints = lease.request, metadata.constraints
+    if request.image:
+        constraints = replace(constraints, image=request.image)
     if not lease.placed:
-        return metadata.constraints
-    request = lease.request
+        return constraints
     return replace(
-        metadata.constraints,
+        constraints,
         cores=request.cores,
         gpu_model=request.gpu_model,
         gpu_milli=request.gpu_milli,

@@ -120,6 +120,8 @@ class LeaseRepository:
         if not metadata.native_job:
             self._check_memory(request, now_ms)
             self._check_gpus(request)
+        if not (metadata.origin or metadata.native_job):
+            self._check_image(request)
         ready_ms = max(now_ms, request.ready_ms)
         return check_request(replace(request, id=self.last_id + 1, submit_ms=now_ms, ready_ms=ready_ms))
 
@@ -128,6 +130,14 @@ class LeaseRepository:
         registry = self._core.gateway.registry
         if request.gpu_model and not any(remote.is_peer for remote in registry.remotes.values()):
             check_model(request.gpu_model, gpus_of(registry.nodes()))
+
+    def _check_image(self, request: Request) -> None:
+        """Refuse an image that no site has, with the nearest name; what is offered here is refused with a reason."""
+        images = self._core.gateway.registry.images(request.site)
+        if request.image and not images:
+            raise InvalidField("image", request.image, "none: no site here states any images")
+        if request.image and request.image not in images:
+            raise UnknownName("image", request.image, images)
 
     def _check_memory(self, request: Request, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""

@@ -16,6 +16,7 @@ MOST_VMS = 1_000_000
 """No count of VMs, and no speed, goes beyond this, as in requests."""
 
 MOST_NODES = 100_000
+MOST_IMAGES = 1_000
 
 Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
@@ -62,6 +63,11 @@ class SiteStatus:
     is_gateway: Annotated[Flag, Field(description="A peer, which tells of its sites as of one.")] = False
     widest_vms: Annotated[Count, Field(description="The most that one lease can have at a peer.")] = 0
     widest_free_vms: Annotated[Count, Field(description="The most that one lease could have there at once.")] = 0
+    login: Annotated[Flag, Field(description="Whether users can log in to their machines by a key.")] = False
+    images: Annotated[
+        tuple[Name, ...],
+        Field(description="Names of the images that a lease may name there.", max_length=MOST_IMAGES),
+    ] = ()
     nodes: Annotated[
         tuple[NodeOfSite, ...],
         Field(description="The nodes by which it is planned; none: by slots.", max_length=MOST_NODES),
@@ -92,7 +98,7 @@ class SiteStatus:
         """Give it as the decision core knows it."""
         site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
         site.is_peer, site.hands_over = self.is_gateway, self.hands_over
-        site.nodes = self.planned_by
+        site.nodes, site.images, site.login = self.planned_by, self.images, self.login
         site.live = self.live()
         return site
 
@@ -129,6 +135,8 @@ class SiteStatus:
             and self.can_migrate == remote.can_migrate
             and self.hands_over == remote.hands_over
             and self.planned_by == remote.nodes
+            and self.images == remote.images
+            and self.login == remote.login
         )
 
 

@@ -103,6 +103,7 @@ class _Named(BaseModel):
     name: Text
     project: Text
     notify: Text
+    ssh_key: Text
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
     carried: _Carried | None
 
@@ -201,7 +202,7 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
     brought: _Carried | None = read.pop("carried")
     carried = None if brought is None else Carried(gateway, **dict(brought))
-    more = {name: read.pop(name) for name in ("project", "notify")}
+    more = {name: read.pop(name) for name in ("project", "notify", "ssh_key")}
     metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, **more)
     read |= {
         "ready_ms": read["ready_ms"] or 0,
@@ -251,6 +252,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
         "name": metadata.name,
         "project": metadata.project,
         "notify": metadata.notify,
+        "ssh_key": metadata.ssh_key,
         "command": metadata.command,
         "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
     }

@@ -13,7 +13,7 @@ from leasehold.gateway.site import Site
 from leasehold.model.request import LeaseType
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.sites import occupancy
-from leasehold.service.messages.site_status import NodeOfSite, SiteStatus
+from leasehold.service.messages.site_status import MOST_IMAGES, NodeOfSite, SiteStatus
 from leasehold.service.store.rows import PeerRow
 
 DRIVER = "gateway"
@@ -26,6 +26,8 @@ def status_of(site: Site, identity: str, reference_mips: int, driver: str, *, le
         identity=identity,
         slots=settings.slots,
         nodes=tuple(NodeOfSite(**asdict(node)) for node in settings.nodes),
+        images=settings.images[:MOST_IMAGES],
+        login=settings.login,
         speed_mips=settings.speed_mips,
         reference_mips=reference_mips,
         driver=driver,
@@ -101,4 +103,6 @@ def add_up(
         is_gateway=True,
         widest_vms=widest,
         widest_free_vms=widest_free,
+        images=tuple(sorted({image for site in shown for image in site.images}))[:MOST_IMAGES],
+        login=any(site.login for site in shown),
     )

@@ -37,6 +37,7 @@ class LeaseMetadata:
     ``notify``    how its guest is told before it is preempted, as in `leasehold.service.drivers.protocol.Order`
     ``files``     what its command reads and leaves behind
     ``project``   its user's label for accounting
+    ``ssh_key``   the public key by which its user logs in to its machines
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
 
@@ -54,6 +55,7 @@ class LeaseMetadata:
     files: JobFiles = NO_FILES
     project: str = ""
     notify: str = ""
+    ssh_key: str = ""
     reported: str = ""
 
     def say(self, reason: Reason, breach: Breach | None = None) -> None:

@@ -828,7 +828,7 @@ _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600}
 
 def _spec(fields: Mapping[str, str]) -> LeaseSpec:
     """Read a lease from the fields of the form; raises InvalidField."""
-    values: dict[str, object] = {name: fields.get(name, "") for name in ("name", "group", "domain")}
+    values: dict[str, object] = {name: fields.get(name, "") for name in ("name", "group", "domain", "image", "ssh_key")}
     for name in ("vms", "memory_mib"):
         text = fields.get(name, "")
         if text or name == "vms":
@@ -853,7 +853,7 @@ def _lease_form(call: Call, fields: Mapping[str, str], problem: str = "", wrong:
     config, principal = call.federation.config, call.principal
     names = [one.name for one in config.clusters]
     homes = [name for name in names if allowed(principal, Permission.LEASE_SUBMIT_LOCAL, Target.site(name))]
-    is_shown = wrong in ("type", "vms", "duration_s", "memory_mib", "domain") or (
+    is_shown = wrong in ("type", "vms", "duration_s", "memory_mib", "domain", "image", "ssh_key") or (
         (wrong == "site" and homes) or (wrong == "group" and principal.groups)
     )
     return {
@@ -861,6 +861,7 @@ def _lease_form(call: Call, fields: Mapping[str, str], problem: str = "", wrong:
         "types": list(LEASE_TYPES),
         "homes": homes,
         "groups": principal.groups,
+        "images": call.federation.images,
         "may_guest": bool(reach(principal, Permission.LEASE_SUBMIT)),
         "problem": problem,
         "wrong": wrong if is_shown else "",

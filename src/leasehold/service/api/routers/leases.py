@@ -15,7 +15,17 @@ from leasehold.model.resources import parse_gpus
 from leasehold.protocol.base import RequestModel
 from leasehold.protocol.explanations import LeaseExplanation
 from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
-from leasehold.protocol.leases import ExtensionSpec, JournalPage, JournalQuery, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.leases import (
+    ExtensionSpec,
+    JournalPage,
+    JournalQuery,
+    Lease,
+    LeaseAccess,
+    LeaseFilter,
+    LeasePage,
+    LeaseSpec,
+    MachineAccess,
+)
 from leasehold.protocol.plans import LeasePlan
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
@@ -200,11 +210,27 @@ async def explain_lease(call: Authorized, lease_id: Number) -> LeaseExplanation:
     response_class=PlainTextResponse,
     responses=refuses(Kind.NO_SUCH_LEASE, Kind.CONSOLE_ELSEWHERE),
 )
-@needs(Permission.LEASE_SEE)
+@needs(Permission.LEASE_ENTER)
 async def show_console(call: Authorized, lease_id: Number) -> PlainTextResponse:
-    """Give what the machines of a lease have written to their consoles."""
-    await _check(call, lease_id, Permission.LEASE_SEE)
+    """Give what the machines of a lease have written to their consoles, to its owner alone."""
+    await _check(call, lease_id, Permission.LEASE_ENTER)
     return PlainTextResponse(await call.federation.console(lease_id))
+
+
+@router.get(
+    "/{lease_id:number}/access",
+    operation_id="showLeaseAccess",
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.CONSOLE_ELSEWHERE),
+)
+@needs(Permission.LEASE_ENTER)
+async def show_access(call: Authorized, lease_id: Number) -> LeaseAccess:
+    """Say where the owner of a lease, and nobody else, can log in to its machines by SSH now.
+
+    Only the key that the lease was submitted with opens them.
+    """
+    await _check(call, lease_id, Permission.LEASE_ENTER)
+    machines = await call.federation.access(lease_id)
+    return LeaseAccess(machines=tuple(MachineAccess.of(one) for one in machines))
 
 
 async def _check(call: Call, lease_id: int, permission: Permission) -> None:
@@ -244,6 +270,8 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
         cores=body.cores,
         gpu_model=gpu_model,
         gpu_milli=gpu_milli,
+        image=body.image,
+        login=bool(body.ssh_key),
         group=group,
         domain=_domain(body),
         claims=tuple(sorted(body.claims.items())),
@@ -258,7 +286,9 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
     if body.notify and request.lease_type is LeaseType.NON_PREEMPTABLE:
         raise InvalidField("notify", body.notify, "nothing: a non-preemptable lease is never preempted")
     require_submission(principal, home=home, group=group)
-    metadata = LeaseMetadata(body.name, tuple(body.command), project=body.project, notify=body.notify)
+    metadata = LeaseMetadata(
+        body.name, tuple(body.command), project=body.project, notify=body.notify, ssh_key=body.ssh_key
+    )
     return Submit(request, metadata, key=key, request_hash=request_hash(body) if key else "")
 
 

@@ -74,4 +74,5 @@ def show_site(state: SiteState) -> Site:
         note="" if drained is None else drained.note,
         overheads=tuple(Overhead.of(one) for one in state.overheads),
         resources=dict(state.resources),
+        images=state.capabilities.images,
     )

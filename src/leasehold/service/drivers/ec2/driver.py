@@ -1,11 +1,14 @@
 """The EC2 driver: the machines of a site, found by their tags, are created and removed with plain calls."""
 
+import json
 import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 from typing import Any
 
 import boto3
@@ -13,8 +16,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ProfileNotFound
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, whole_in
+from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, one_line, whole_in
 from leasehold.service.drivers.ec2.options import Ec2Options, read_options
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup
 from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
@@ -51,7 +55,7 @@ def launch(options: Ec2Options, site: str, store: str, instance: MachineInstance
     """Write the request for all machines of a lease or none; the same request again gets the same ones."""
     request: dict[str, Any] = {
         "ClientToken": f"{store}-{instance.lease_id}.{instance.generation}",
-        "ImageId": options.image,
+        "ImageId": options.images[instance.image] if instance.image else options.image,
         "InstanceInitiatedShutdownBehavior": "stop",
         "InstanceType": options.instance_type,
         "MaxCount": instance.vms,
@@ -59,17 +63,27 @@ def launch(options: Ec2Options, site: str, store: str, instance: MachineInstance
         "MinCount": instance.vms,
         "TagSpecifications": [{"ResourceType": kind, "Tags": _tags(site, instance)} for kind in _TAGGED],
     }
-    if instance.command:
-        request["UserData"] = user_data(instance.command)
+    if instance.command or instance.ssh_key:
+        request["UserData"] = user_data(instance.command, instance.ssh_key)
     return request | _optional(options)
 
 
 _TAGGED = ("instance", "volume")
 
 
-def user_data(command: tuple[str, ...]) -> str:
-    """Write the script that cloud-init runs once, when a machine first boots."""
-    return _SCRIPT.format(command=shlex.join(command))
+def user_data(command: tuple[str, ...], ssh_key: str = "") -> str:
+    """Write what cloud-init does once, when a machine first boots: it lets a user in, and runs the command."""
+    script = _SCRIPT.format(command=shlex.join(command)) if command else ""
+    if not ssh_key:
+        return script
+    # JSON is YAML, in which a key needs no quotes of its own.
+    lets_in = "#cloud-config\n" + json.dumps({"ssh_authorized_keys": [ssh_key]}) + "\n"
+    if not script:
+        return lets_in
+    both = MIMEMultipart()
+    both.attach(MIMEText(lets_in, "cloud-config"))
+    both.attach(MIMEText(script, "x-shellscript"))
+    return both.as_string()
 
 
 def _tags(site: str, instance: MachineInstance) -> list[dict[str, str]]:
@@ -117,12 +131,16 @@ _PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class CloudInstance:
-    """One machine, as EC2 describes it; ``reason`` is the code of why it is so."""
+    """One machine, as EC2 describes it; ``reason`` is the code of why it is so.
+
+    ``address``  where it can be reached: its public name or address, or else its private one
+    """
 
     key: Key
     name: str
     state: str
     reason: str
+    address: str = ""
 
     @property
     def is_gone(self) -> bool:
@@ -155,7 +173,9 @@ def read_instance(described: Mapping[str, Any]) -> CloudInstance | None:
     if lease_id is None or generation is None:
         return None
     reason = str(described.get("StateReason", {}).get("Code", ""))
-    return CloudInstance((lease_id, generation), described["InstanceId"], described["State"]["Name"], reason)
+    addresses = (described.get(name) for name in ("PublicDnsName", "PublicIpAddress", "PrivateIpAddress"))
+    address = one_line(str(next(filter(None, addresses), "")))
+    return CloudInstance((lease_id, generation), described["InstanceId"], described["State"]["Name"], reason, address)
 
 
 def exit_status(console: str) -> int | None:
@@ -250,7 +270,14 @@ class Ec2Provider(Provider):
     @property
     def capabilities(self) -> Capabilities:
         """What these machines can do."""
-        return Capabilities(suspend=self._options.hibernate, migrate=False, commands=self._options.commands)
+        options = self._options
+        return Capabilities(
+            suspend=options.hibernate,
+            migrate=False,
+            commands=options.commands,
+            images=tuple(sorted(options.images)),
+            login=options.commands,
+        )
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every machine with the tag of this site, page by page."""
@@ -270,6 +297,12 @@ class Ec2Provider(Provider):
         """Return what its machines have written, as far as EC2 has brought it yet."""
         names = sorted(one.name for one in self._described() if one.key == instance.key)
         return "".join(self._console_of(name) for name in names)
+
+    def access(self, instance: MachineInstance) -> list[Access]:
+        """Say where its machines are; as whom one logs in is up to their image."""
+        there = [one for one in self._described() if one.key == instance.key and one.state == "running"]
+        places = enumerate(sorted(there, key=lambda one: one.name))
+        return [Access(number, one.address) for number, one in places if one.address]
 
     def close(self) -> None:
         """Close the client."""
@@ -300,7 +333,7 @@ class Ec2Provider(Provider):
     # steps
 
     def _create(self, instance: MachineInstance, _names: Sequence[str]) -> None:
-        if instance.command and len(user_data(instance.command).encode()) > MOST_USER_DATA:
+        if len(user_data(instance.command, instance.ssh_key).encode()) > MOST_USER_DATA:
             raise PermanentError(f"the command is too long for EC2: with its script more than {MOST_USER_DATA} bytes")
         try:
             self._client.run_instances(**launch(self._options, self._site, self._store, instance))

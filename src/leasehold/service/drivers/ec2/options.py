@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from leasehold.configuration.declaration import Flag, Seconds, Table, Text, Texts, Whole
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.images import ImageTable
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 _ADDRESS = re.compile(r"https?://[^/\s@]+(/\S*)?")
@@ -21,6 +22,12 @@ def _address(text: str) -> str:
     return text
 
 
+def _ami(text: str) -> str:
+    if not text.startswith("ami-"):
+        raise InvalidField("image", text, "the ID of an AMI, such as ami-0c1ac8a41498c1a9c")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Ec2Options:
     """The options of one site."""
@@ -28,6 +35,12 @@ class Ec2Options:
     region: Annotated[str, Text("region of the machines")]
     image: Annotated[str, Text("image from which machines boot")]
     instance_type: Annotated[str, Text("instance type", more="; the memory of a lease does not change it")]
+    images: Annotated[
+        Mapping[str, str],
+        ImageTable(
+            "images that a lease may name", more=', such as `{ debian-12 = "ami-0c1ac8a41498c1a9c" }`', convert=_ami
+        ),
+    ] = field(default_factory=dict)
     name: Annotated[
         str | None,
         Text(

@@ -44,7 +44,7 @@ class EmulatedDriver:
             setup.reference_mips,
             setup.overhead,
             options.boot_ms,
-            options.capabilities,
+            replace(options.capabilities, images=options.images),
             options.nodes or planned_nodes(setup.nodes),
         )
         self._clock = setup.clock

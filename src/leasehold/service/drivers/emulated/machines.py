@@ -378,8 +378,9 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         """Say why machines cannot come: new ones as ordered, saved ones to the nodes that they had named."""
         current = self.current(order.lease_id)
         if current is None:
-            if order.constraints.image:
-                return Problem(f"there is no image {order.constraints.image} here", again=False)
+            lacking = order_rules.no_such_image(order, self.hardware.capabilities)
+            if lacking is not None:
+                return lacking
             constraints, vms, memory_mib = order.constraints, order.vms, order.memory_mib
         else:
             constraints = (

@@ -12,6 +12,7 @@ from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
+from leasehold.service.drivers.images import ImageNames
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
 _PREFIX = "n"
@@ -150,6 +151,9 @@ class EmulatedOptions:
         default_factory=Capabilities
     )
     nodes: Annotated[tuple[EmulatedNode, ...], NODES] = ()
+    images: Annotated[
+        tuple[str, ...], ImageNames("images that a lease may name", more="; they are names, and change nothing")
+    ] = ()
     faults: Annotated[Faults, Within("faults and their probabilities", FAULTS)] = field(default_factory=Faults)
 
 

@@ -158,6 +158,7 @@ class LibvirtProvider(Provider):
             suspend=self._options.suspend,
             migrate=self._options.peer_uri is not None,
             commands=self._options.guest_agent,
+            images=tuple(sorted(self._options.images)),
         )
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
@@ -228,14 +229,15 @@ class LibvirtProvider(Provider):
     def _create(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
         """Described first, so that whatever is made for a machine can be found by its name."""
         connection = self._host.connection
-        memory_mib = max(instance.memory_mib, self._options.least_memory_mib)
+        options = self._options.of_image(instance.image)
+        memory_mib = max(instance.memory_mib, options.least_memory_mib)
         for name in map(str, names_of(self._site, instance)):
             domain = find(connection, name)
             if domain is None:
-                disk = layer_path(connection, self._options, name)
-                domain = connection.defineXML(describe(self._options, name, memory_mib, disk))
+                disk = layer_path(connection, options, name)
+                domain = connection.defineXML(describe(options, name, memory_mib, disk))
             if not domain.isActive():
-                make_layer(connection, self._options, name)
+                make_layer(connection, options, name)
                 domain.create()
 
     def _resume(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:

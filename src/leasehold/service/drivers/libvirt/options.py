@@ -1,7 +1,7 @@
 """What can the configuration say to a site under libvirt?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree as ET
@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.images import ImageTable
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 CONSOLES = "/var/log/libvirt/qemu"
@@ -25,14 +26,18 @@ class _Template(FilePath):
         text = keys.text(name, default)
         if text is default:
             return default
-        path = str(text)
-        try:
-            is_domain = ET.parse(path).getroot().tag == "domain"  # noqa: S314 - the operator's own file
-        except (OSError, ET.ParseError):
-            is_domain = False
-        if not is_domain:
-            raise InvalidField(keys.where(name), path, "a file with libvirt's description of a domain")
-        return Path(path)
+        path = Path(str(text))
+        _check_template(path, keys.where(name))
+        return path
+
+
+def _check_template(path: Path, field: str) -> None:
+    try:
+        is_domain = ET.parse(path).getroot().tag == "domain"  # noqa: S314 - the operator's own file
+    except (OSError, ET.ParseError):
+        is_domain = False
+    if not is_domain:
+        raise InvalidField(field, str(path), "a file with libvirt's description of a domain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,13 @@ class LibvirtOptions:
     least_memory_mib: Annotated[int, Whole("memory that the image needs to boot; smaller requests get this much")] = 1
     pool: Annotated[str, Text("storage pool of `volume`, and of its overlays")] = "default"
     volume: Annotated[str | None, Text("volume over which each machine gets an overlay")] = None
+    images: Annotated[
+        Mapping[str, str],
+        ImageTable(
+            "volumes of the pool, or with `template` domain XML files, of the images that a lease may name",
+            more=', such as `{ debian-12 = "debian-12.qcow2" }`',
+        ),
+    ] = field(default_factory=dict)
     consoles: Annotated[str, Text("folder of consoles on the host")] = CONSOLES
     guest_agent: Annotated[bool, Flag("machines have the QEMU guest agent, which runs commands")] = False
     suspend: Annotated[bool, Flag("memory may be saved on the host")] = True
@@ -94,6 +106,13 @@ class LibvirtOptions:
         """How its machines are looked after."""
         return ReconcilerSettings(self.poll_ms / 1000, self.boot_within_ms)
 
+    def of_image(self, image: str) -> "LibvirtOptions":
+        """Give the options for machines of this image, "" for the default: its volume, or its description."""
+        if not image:
+            return self
+        named = self.images[image]
+        return replace(self, template=Path(named)) if self.template else replace(self, volume=named)
+
 
 OPTIONS = Table(LibvirtOptions, "Machines of the site under libvirt.")
 
@@ -103,4 +122,6 @@ def read_options(options: Mapping[str, object]) -> LibvirtOptions:
     read = OPTIONS.read(Keys(options))
     if read.kernel is None and (read.initrd or read.cmdline):
         raise InvalidField("initrd" if read.initrd else "cmdline", read.initrd or read.cmdline, "kernel beside it")
+    for name, file in read.images.items() if read.template else ():
+        _check_template(Path(file), f"images.{name}")
     return read

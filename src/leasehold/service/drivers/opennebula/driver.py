@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, one_line, whole_in
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.opennebula.api import MOST_MESSAGE, Code, OpenNebula, Refused
 from leasehold.service.drivers.opennebula.options import OpenNebulaOptions, read_options
 from leasehold.service.drivers.opennebula.states import (
@@ -86,6 +87,8 @@ def extra_template(
     if options.network is not None:
         ET.SubElement(ET.SubElement(template, "NIC"), "NETWORK_ID").text = str(options.network)
     own = {MARK: f"{site} {instance.lease_id} {instance.generation} {number}"}
+    if instance.ssh_key:
+        own["SSH_PUBLIC_KEY"] = instance.ssh_key
     if options.onegate:
         own["TOKEN"] = "YES"  # noqa: S105 - asks for one
     if instance.command:
@@ -132,6 +135,7 @@ class VirtualMachine:
     host: str = ""
     action: int = 0
     exit_status: int | None = None
+    address: str = ""
 
 
 def read_machine(described: ET.Element, site: str) -> VirtualMachine | None:
@@ -157,6 +161,7 @@ def read_machine(described: ET.Element, site: str) -> VirtualMachine | None:
         host=one_line(history[0].findtext("HOSTNAME") or "", _MOST_NAME) if history else "",
         action=(whole_in(history[0].findtext("ACTION"), 0, LATEST_MS) or 0) if history else 0,
         exit_status=exit_status_in(described.findtext(EXIT_STATUS)),
+        address=one_line(described.findtext("TEMPLATE/NIC/IP") or "", _MOST_NAME),
     )
 
 
@@ -201,7 +206,14 @@ class OpenNebulaProvider(Provider):
     @property
     def capabilities(self) -> Capabilities:
         """What these machines can do."""
-        return Capabilities(suspend=self._options.save != "none", migrate=False, commands=self._options.commands)
+        options = self._options
+        return Capabilities(
+            suspend=options.save != "none",
+            migrate=False,
+            commands=options.commands,
+            images=tuple(sorted(options.images)),
+            login=options.commands,
+        )
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every machine with the mark of this site; what was made twice is removed, while it is on hold."""
@@ -257,6 +269,11 @@ class OpenNebulaProvider(Provider):
         now_s = time.monotonic()
         return {identity: self._unknown_from_s.get(identity, now_s) for identity in unknown}
 
+    def access(self, instance: MachineInstance) -> list[Access]:
+        """Say where its machines are; as whom one logs in is up to their image."""
+        there = sorted((vm for vm in self._there() if vm.key == instance.key), key=lambda vm: vm.number)
+        return [Access(vm.number, vm.address) for vm in there if vm.state == ACTIVE and vm.address]
+
     # steps
 
     @property
@@ -274,27 +291,31 @@ class OpenNebulaProvider(Provider):
         there = {vm.number for vm in self._there() if vm.key == instance.key}
         name, on_hold, persistent = f"leasehold-{instance.lease_id}", True, False
         try:
-            template = self._cloud.document("one.template.info", self._options.template)
+            number_of_template = self._template_of(instance)
+            template = self._cloud.document("one.template.info", number_of_template)
             context = template.findall("TEMPLATE/CONTEXT/*")
             made: set[object] = set()
             for number in sorted(set(range(instance.vms)) - there):
                 extra = extra_template(self._options, self._site, instance, number, context)
-                what = (self._options.template, name, on_hold, extra, persistent)
+                what = (number_of_template, name, on_hold, extra, persistent)
                 made.add(self._cloud.call("one.template.instantiate", *what))
         except Refused as error:
             if error.code in _PERMANENT:
                 raise PermanentError(str(error)) from error
             raise
-        self._check_found(made)
+        self._check_found(made, number_of_template)
 
-    def _check_found(self, made: set[object]) -> None:
+    def _template_of(self, instance: MachineInstance) -> int:
+        return self._options.images[instance.image] if instance.image else self._options.template
+
+    def _check_found(self, made: set[object], template: int) -> None:
         """Without its mark, or as another user's, a machine would be made again and again."""
         lost = made - {vm.id for vm in self._there()}
         for identity in lost:
             self._action("terminate-hard", identity)
         if lost:
             why = "they have another owner, or not the context that was given"
-            raise PermanentError(f"machines of template {self._options.template} are not found again: {why}")
+            raise PermanentError(f"machines of template {template} are not found again: {why}")
 
     def _action(self, action: str, identity: object) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.images import ImageNumbers
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 SAVE = ("stop", "suspend", "none")
@@ -44,6 +45,14 @@ class OpenNebulaOptions:
         Text("address of the XML-RPC API", more=', such as `"https://one.example.org:2633/RPC2"`', convert=_address),
     ]
     template: Annotated[int, Whole("ID of the VM template", more=": image, CPUs, networks", least=0, most=_MOST_ID)]
+    images: Annotated[
+        Mapping[str, int],
+        ImageNumbers(
+            "IDs of the VM templates of the images that a lease may name",
+            more=", such as `{ debian-12 = 7 }`",
+            least=0,
+        ),
+    ] = field(default_factory=dict)
     auth_file: Annotated[
         Path | None,
         FilePath(

@@ -348,7 +348,7 @@ class QemuDriver:
         self._options: QemuOptions = read_options(setup.options)
         self._machines = setup.folder.absolute().parent
         work = self._machines.parent
-        self._catalogue = Catalogue(work / "images", self._options.image or default_folder(work))
+        self._catalogue = Catalogue(work / "images", self._options.image or default_folder(work), self._options.images)
         self._builder = ImageBuilder(self._catalogue)
         self._site = QemuSite(setup, self._options)
         self._reconciler = QemuReconciler(self._site)
@@ -360,7 +360,7 @@ class QemuDriver:
     @property
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
-        return self._options.capabilities
+        return self._options.able
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence; cancelled, they are still taken on to the last."""

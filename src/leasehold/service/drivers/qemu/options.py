@@ -1,13 +1,14 @@
 """What can the configuration say to a site of virtual machines? All of it has a default."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Whole, Within
 from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.images import ImageTable, absolute_folder
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 from leasehold.service.drivers.qemu.machine import KVM, TCG
 
@@ -57,6 +58,14 @@ class QemuOptions:
     image: Annotated[Path | None, _ImageFolder("folder of the image", unset="`images/debian` in the data folder")] = (
         None
     )
+    images: Annotated[
+        Mapping[str, str],
+        ImageTable(
+            "folders of the images that a lease may name",
+            more=", each made by `leasehold image build`",
+            convert=absolute_folder,
+        ),
+    ] = field(default_factory=dict)
     accelerator: Annotated[
         str,
         Choice(
@@ -106,6 +115,11 @@ class QemuOptions:
     capabilities: Annotated[Capabilities, Within("capabilities of its machines", CAPABILITIES)] = field(
         default_factory=Capabilities
     )
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do, with the images that they may boot from."""
+        return replace(self.capabilities, images=tuple(sorted(self.images)))
 
 
 OPTIONS = Table(QemuOptions, "Virtual machines of the site under QEMU.")

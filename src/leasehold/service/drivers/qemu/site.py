@@ -42,7 +42,7 @@ class QemuSite:
         self.now_ms = setup.clock
         self._store = open_store(self.folder)
         stored, tombstones = self._store.instances(), self._store.tombstones()
-        self.instances = QemuInstances(QemuInstance, setup.slots, options.capabilities, stored, tombstones)
+        self.instances = QemuInstances(QemuInstance, setup.slots, options.able, stored, tombstones)
         self.limits = CgroupLimits(self.folder, wanted=options.limits)
         self._news = News()
         self._news.add(self.instances.observe())

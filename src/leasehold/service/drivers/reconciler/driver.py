@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
 
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem
 from leasehold.service.drivers.reconciler.desired import DesiredState
 from leasehold.service.drivers.reconciler.loop import Reconciler, ReconcilerSettings
@@ -54,6 +55,10 @@ class ReconciledDriver:
     async def console(self, lease_id: int) -> str:
         """Return what the machines of a lease have written; empty where there is nothing."""
         return await asyncio.to_thread(self._reconciler.console, lease_id)
+
+    async def access(self, lease_id: int) -> list[Access]:
+        """Say where the user of a lease can log in; empty where nobody is let in."""
+        return await asyncio.to_thread(self._reconciler.access, lease_id)
 
     async def close(self) -> None:
         """Close; the machines keep running."""

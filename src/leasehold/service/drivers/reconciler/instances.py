@@ -40,6 +40,8 @@ class Instance:
     ``nodes``        on which node each machine is; empty where that is not known
     ``checkpointed_ms``  when its guest last said in its machines that it has saved its work; 0: never
     ``files``        what its command reads and leaves behind
+    ``image``        the name of what its machines boot from, or its command runs in; empty: the site's default
+    ``ssh_key``      the public key by which its user logs in; empty: nobody does
     """
 
     lease_id: int
@@ -56,6 +58,8 @@ class Instance:
     nodes: tuple[str, ...] = ()
     checkpointed_ms: int = 0
     files: JobFiles = NO_FILES
+    image: str = ""
+    ssh_key: str = ""
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int, **more: Any) -> Self:  # noqa: ANN401 - fields
@@ -68,6 +72,8 @@ class Instance:
             "memory_mib": order.memory_mib,
             "command": tuple(order.command),
             "files": order.files,
+            "image": order.constraints.image,
+            "ssh_key": order.ssh_key,
         }
         return cls(**fields | more, phase=phase, since_ms=now_ms)
 

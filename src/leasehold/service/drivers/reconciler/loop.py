@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.protocol import Clock, Observation, Order, Phase, Problem
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Key
-from leasehold.service.drivers.reconciler.order_rules import Action
+from leasehold.service.drivers.reconciler.order_rules import Action, no_such_image
 from leasehold.service.drivers.reconciler.provider import (
     Machine,
     MachineInstance,
@@ -164,6 +165,13 @@ class Reconciler:
             instance = None if current is None else replace(current)
         return "" if instance is None else self._provider.console(instance)
 
+    def access(self, lease_id: int) -> list[Access]:
+        """Say where the user of a lease can log in; empty where nobody is let in, or nothing can be reached now."""
+        with self._lock:
+            current = self._instances.current(lease_id)
+            instance = None if current is None else replace(current)
+        return [] if instance is None or not instance.ssh_key else self._provider.access(instance)
+
     def close(self) -> None:
         """Stop; steps under way are finished."""
         self._is_closed = True
@@ -182,8 +190,10 @@ class Reconciler:
         """Say what is asked for that machines cannot have whose provider places them."""
         if action is not Action.RESUME and order.constraints.nodes:
             return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
-        if action is not Action.RESUME and order.constraints.image:
-            return Problem(f"there is no image {order.constraints.image} here", again=False)
+        if action is not Action.RESUME:
+            lacking = no_such_image(order, self._provider.capabilities)
+            if lacking is not None:
+                return lacking
         return self._instances.no_room_for(order)
 
     def _write(self) -> None:

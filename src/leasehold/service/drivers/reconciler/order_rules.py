@@ -91,7 +91,17 @@ def not_capable(order: Order, capabilities: Capabilities) -> Problem | None:
         return Problem("these machines cannot be moved", again=False)
     if order.verb is Verb.START and order.command and not capabilities.commands:
         return Problem("these machines cannot run commands", again=False)
+    if order.verb is Verb.START and order.ssh_key and not capabilities.login:
+        return Problem("nobody can log in to these machines by a key", again=False)
     return None
+
+
+def no_such_image(order: Order, capabilities: Capabilities) -> Problem | None:
+    """Say that there is no image of the name that an order has; None where there is, or it has none."""
+    image = order.constraints.image
+    return (
+        Problem(f"there is no image {image} here", again=False) if image and image not in capabilities.images else None
+    )
 
 
 def no_room_for(vms: int, used_vms: int, slots: int) -> Problem | None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.protocol import Capabilities, Phase, fault_of_exit
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
 from leasehold.service.drivers.reconciler.instances import Key
@@ -145,6 +146,10 @@ class Provider(ABC):
     def console(self, instance: MachineInstance) -> str:  # noqa: ARG002 - for those that have consoles
         """Return what its machines have written."""
         return ""
+
+    def access(self, instance: MachineInstance) -> list[Access]:  # noqa: ARG002 - for those that let users in
+        """Say where the user of an instance can log in to its machines."""
+        return []
 
     def close(self) -> None:  # noqa: B027 - for those that have something to close
         """Close connections; the machines keep running."""

@@ -70,9 +70,12 @@ exit $status
 """A job that begins again leaves what it wrote before on its console: its output is that of one run."""
 
 
-def batch_script(instance: JobInstance, work: Path) -> str:
-    """Write what the job of an instance runs, which works in this directory: its command once for each VM."""
-    words = shlex.join(instance.command or _FOR_EVER)
+def batch_script(instance: JobInstance, work: Path, image: Sequence[str] = ()) -> str:
+    """Write what the job of an instance runs, which works in this directory: its command once for each VM.
+
+    ``image`` are the words that run a command in the image that its lease names.
+    """
+    words = shlex.join((*image, *instance.command) if instance.command else _FOR_EVER)
     output, error = shlex.quote(str(work / OUTPUT)), shlex.quote(str(work / ERROR))
     if instance.vms == 1 or not instance.command:
         runs = f"{words} > {output} 2> {error}"

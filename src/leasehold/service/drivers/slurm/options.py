@@ -10,6 +10,7 @@ from typing import Annotated
 from leasehold.configuration.declaration import Choice, Flag, Seconds, Table, Text, Texts, TextTable, Whole
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.images import ImageTable, command_prefix
 
 
 class OnSuspend(StrEnum):
@@ -77,6 +78,14 @@ class SlurmOptions:
     environment: Annotated[Mapping[str, str], TextTable("environment of guests' commands")] = field(
         default_factory=dict
     )
+    images: Annotated[
+        Mapping[str, str],
+        ImageTable(
+            "commands that run the command of a lease in an image that it names",
+            more=', such as `{ pytorch = "apptainer exec --nv /images/pytorch.sif" }`',
+            convert=command_prefix,
+        ),
+    ] = field(default_factory=dict)
     job_folder: Annotated[
         str, Text("folder for the files of guests' jobs, visible to the gateway and all nodes; required", unset="none")
     ] = ""

@@ -5,6 +5,7 @@ desired state; the next look sees what became of it. An order is refused where S
 answer: so each begins with a look, and a START submits at once. What is desired is on file before anything is done.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import not_one_per_node
 from leasehold.service.drivers.protocol import SIGNAL, Capabilities, Clock, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
-from leasehold.service.drivers.reconciler.order_rules import Action
+from leasehold.service.drivers.reconciler.order_rules import Action, no_such_image
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
@@ -49,6 +50,7 @@ class JobReconciler:
             commands=True,
             native_queue=True,
             notice=True,
+            images=tuple(sorted(options.images)),
         )
         self.instances = DesiredState(JobInstance, slots, self.capabilities, store.instances(), store.tombstones())
         self.suspect_since_ms: dict[str, int] = {}
@@ -178,8 +180,9 @@ class JobReconciler:
         if self._users.of(order.account) is None:
             text = f"no Unix user is named for {order.account}: name one in [cluster.slurm.users], or set user"
             return Problem(text, again=False)
-        if order.constraints.image:
-            return Problem(f"jobs boot from no image, and so not from {order.constraints.image}", again=False)
+        lacking = no_such_image(order, self.capabilities)
+        if lacking is not None:
+            return lacking
         return not_one_per_node(order.constraints, order.vms) or self._memory_problem()
 
     def _no_cpus_for(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
@@ -207,7 +210,7 @@ class JobReconciler:
         try:
             user = JobUser.named(instance.user)
             directory.create(instance, self._directories.inputs)
-            script = batch_script(instance, directory.work)
+            script = batch_script(instance, directory.work, shlex.split(self._options.images.get(instance.image, "")))
             given = self._sbatch_options(instance, directory.work, seen) | user.sbatch_options
             environment = {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)}
             environment |= {

@@ -5,7 +5,7 @@ An image never changes once it exists, as the layers of machines lie over it for
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -115,11 +115,14 @@ def default_folder(work: Path) -> Path:
 class Catalogue:
     """The images of one site; ``folder`` is where they are built, the same for all sites of a gateway.
 
+    ``named`` are folders of the images that its configuration names, for leases, by these names.
+
     An image that is not complete yet has a name that begins with a dot, and is not listed.
     """
 
-    def __init__(self, folder: Path, default: Path) -> None:
+    def __init__(self, folder: Path, default: Path, named: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self._named = named or {}
         self._default = default
 
     def default(self) -> Image:
@@ -143,6 +146,8 @@ class Catalogue:
         """Find an image by its name, "" for the default; raises UnknownName or InputError."""
         if not name:
             return self.default()
+        if name in self._named:
+            return open_image(Path(self._named[name]))
         images = {image.name: image for image in self.images()}
         if name not in images:
             raise UnknownName("image", name, images)

@@ -124,6 +124,8 @@ CREATE TABLE leases (
     cores BIGINT NOT NULL,
     gpu_model TEXT NOT NULL,
     gpu_milli BIGINT NOT NULL,
+    image TEXT NOT NULL,
+    login BIGINT NOT NULL,
     "order" BIGINT NOT NULL,
     work_left BIGINT NOT NULL,
     site TEXT NOT NULL,
@@ -160,6 +162,7 @@ CREATE TABLE leases (
     files TEXT NOT NULL,
     project TEXT NOT NULL,
     notify TEXT NOT NULL,
+    ssh_key TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 
@@ -351,6 +354,7 @@ CREATE TABLE orders (
     account TEXT NOT NULL,
     notify TEXT NOT NULL,
     notice_ms BIGINT NOT NULL,
+    ssh_key TEXT NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,
     attempts BIGINT NOT NULL,

@@ -129,6 +129,8 @@ CREATE TABLE leases (
     cores INTEGER NOT NULL,
     gpu_model TEXT NOT NULL,
     gpu_milli INTEGER NOT NULL,
+    image TEXT NOT NULL,
+    login INTEGER NOT NULL,
     "order" INTEGER NOT NULL,
     work_left INTEGER NOT NULL,
     site TEXT NOT NULL,
@@ -165,6 +167,7 @@ CREATE TABLE leases (
     files TEXT NOT NULL,
     project TEXT NOT NULL,
     notify TEXT NOT NULL,
+    ssh_key TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 )
  STRICT;
@@ -368,6 +371,7 @@ CREATE TABLE orders (
     account TEXT NOT NULL,
     notify TEXT NOT NULL,
     notice_ms INTEGER NOT NULL,
+    ssh_key TEXT NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,
     attempts INTEGER NOT NULL,
