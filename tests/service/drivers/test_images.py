@@ -53,8 +53,8 @@ def machine(command: tuple[str, ...] = (), **values: Any) -> MachineInstance:
             "images.debian: got 'debian-12', expected the ID of an AMI",
         ),
         ("slurm", {"images": {"lab": "apptainer 'exec"}}, 'images.lab: got "apptainer \'exec", expected words'),
-        ("slurm", {"images": {"lab": " "}}, "images.lab: got ' ', expected a command that runs another"),
-        ("slurm", {"images": {"-": "true"}}, "images.-: got '-', expected a name of letters, digits and"),
+        ("slurm", {"images": {"lab": "''"}}, "images.lab: got \"''\", expected a command that runs another"),
+        ("slurm", {"images": {"-": "true"}}, "images: got '-', expected a name of letters, digits and"),
         ("opennebula", {**NEBULA, "images": {"debian": "7"}}, "images.debian: got '7', expected a whole number"),
     ],
 )

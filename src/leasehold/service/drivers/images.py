@@ -72,6 +72,6 @@ def command_prefix(text: str) -> str:
         words = shlex.split(text)
     except ValueError as error:
         raise InvalidField("image", text, f"words as for a shell: {error}") from None
-    if not words:
+    if not words or not words[0]:
         raise InvalidField("image", text, "a command that runs another, such as 'apptainer exec /images/lab.sif'")
     return text
