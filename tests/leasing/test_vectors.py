@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.kernel import Profile
-from leasehold.leasing.vectors import VectorBackfiller, VectorProfile
+from leasehold.leasing.vectors import NodePlan, VectorBackfiller, VectorProfile, _Want
 from leasehold.model.lease import Lease
-from leasehold.model.request import LeaseType, Request
+from leasehold.model.request import NEVER_MS, LeaseType, Request
 from leasehold.model.resources import MachineShape, NodeResources
 
 SLOTS = 8
@@ -220,3 +220,37 @@ def test_fractions_share_a_device_before_they_break_another() -> None:
     profile = VectorProfile([NodeResources("n", 8, gpu_model="a100", gpus=2, gpu_shares=7)])
     assert profile.place(MachineShape(1, 1, "", 400), 2, 0, 5) == (("n", 2, (0, 0)),)
     assert profile.place(MachineShape(1, 1, "", 600), 2, 0, 5) == (("n", 2, (0, 1)),)
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(1, 15), st.integers(0, 3), st.integers(1, 3)),
+    max_size=9,
+)
+
+
+@given(
+    bookings=STEPS,
+    wanted=st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 2), st.integers(1, 2)),
+    from_ms=st.integers(0, 45),
+    span_ms=st.integers(1, 20),
+    before_ms=st.integers(0, 60),
+)
+def test_a_node_is_searched_as_if_every_start_were_tried(
+    bookings: list[tuple[int, int, int, int]],
+    wanted: tuple[int, int, int, int],
+    from_ms: int,
+    span_ms: int,
+    before_ms: int,
+) -> None:
+    """``counts`` and ``earliest`` move a window over the steps of a node; here each start is looked at by itself."""
+    plan, want = NodePlan([6, 8, 2, 2], 0), _Want(*wanted)
+    for start_ms, length_ms, position, amount in bookings:
+        plan.change(start_ms, start_ms + length_ms, [(position, amount)], -1)
+    fit = {start_ms: want.fits(plan.low(start_ms, start_ms + span_ms)) for start_ms in range(from_ms, 120)}
+    changes = dict(plan.counts(from_ms, span_ms, want))
+    known = 0
+    for start_ms, count in fit.items():
+        known = changes.get(start_ms, known)
+        assert known == count, f"at {start_ms}"
+    first_ms = next((start_ms for start_ms, count in fit.items() if count and start_ms < before_ms), NEVER_MS)
+    assert plan.earliest(from_ms, span_ms, want, before_ms) == first_ms

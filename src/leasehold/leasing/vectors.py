@@ -123,25 +123,51 @@ class NodePlan:
     def earliest(self, from_ms: int, span_ms: int, want: _Want, before_ms: int) -> int:
         """The first start in [from_ms, before_ms) at which one machine has room for ``span_ms``; NEVER_MS if none."""
         times, free, steps = self.times, self.free, len(self.times)
-        for i in range(self._at(from_ms), steps):
+        i = self._at(from_ms)
+        while i < steps:
             start_ms = max(times[i], from_ms)
             if start_ms >= before_ms:
                 return NEVER_MS
-            low, k = free[i], i + 1
-            while want.fits(low) and k < steps and times[k] < start_ms + span_ms:
-                low = list(map(min, low, free[k]))
+            low, k = free[i], i
+            while want.fits(low):
                 k += 1
-            if want.fits(low):
-                return start_ms
+                if k == steps or times[k] >= start_ms + span_ms:
+                    return start_ms
+                low = list(map(min, low, free[k]))
+            # Where step k has no room even by itself, no window has that reaches it.
+            i = i + 1 if want.fits(free[k]) else k + 1
         return NEVER_MS
 
     def counts(self, from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int]]:
-        """When from ``from_ms`` on the number of machines that have room for ``span_ms`` may change, and to what."""
+        """When from ``from_ms`` on the number of machines that have room for ``span_ms`` may change, and to what.
+
+        The steps of a window that moves on are a queue of two stacks: ``lows`` has the least of those from each of its
+        steps to its last one, ``later`` the least of those that came after that. So each step is compared twice.
+        """
+        times, free, steps = self.times, self.free, len(self.times)
         moments = {from_ms}
-        for at_ms in self.times:
+        for at_ms in times:
             moments |= {one for one in (at_ms, at_ms - span_ms + 1) if one > from_ms}
+        first = begin = end = self._at(from_ms)
+        lows: list[list[int]] = []
+        later: list[int] | None = None
         for start_ms in sorted(moments):
-            yield start_ms, want.fits(self.low(start_ms, start_ms + span_ms))
+            while first + 1 < steps and times[first + 1] <= start_ms:
+                first += 1
+            while end < steps and (end <= first or times[end] < start_ms + span_ms):
+                later = free[end] if later is None else list(map(min, later, free[end]))
+                end += 1
+            for _ in range(begin, first):
+                if lows:
+                    lows.pop()
+            begin = first
+            if not lows:
+                low = free[end - 1]
+                for step in reversed(free[begin:end]):
+                    low = list(map(min, low, step))
+                    lows.append(low)
+                later = None
+            yield start_ms, want.fits(lows[-1] if later is None else list(map(min, lows[-1], later)))
 
 
 class VectorProfile:
