@@ -61,6 +61,11 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Forecasts.calibration": (),
     "Forecasts.what_if": (WhatIfSpec(changes=[{"drain": "das3"}]),),
     "Forecasts.snapshot": (),
+    "Activity.queue": (),
+    "Activity.queued": (),
+    "Activity.decisions": (),
+    "Activity.timeline": (),
+    "Accounts.balance": (),
     "Probes.alive": (),
     "Probes.why_not_ready": (),
 }

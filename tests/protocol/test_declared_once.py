@@ -17,6 +17,7 @@ from leasehold.client.calls import read
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.errors import InvalidField
 from leasehold.protocol import (
+    activity,
     agreements,
     coallocations,
     jobs,
@@ -37,6 +38,7 @@ from leasehold.protocol.usage import By
 from leasehold.sharing.records import AgreementSide
 
 MODULES = (
+    activity,
     *(agreements, coallocations, plans, jobs, leases, nodes, peers, problems, sites),
     *(tokens, usage),
 )

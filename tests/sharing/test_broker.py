@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.model.agreement import CPUS, MILLION, Agreement, Commitment, NoLimit, TimeDecay
+from leasehold.model.agreement import CPUS, MILLION, Agreement, Commitment, Limit, NoLimit, TimeDecay
 from leasehold.model.errors import UnknownName
 from leasehold.model.reason import Reason
 from leasehold.model.use import Holding
-from leasehold.sharing.broker import Broker, readings, rules_for
+from leasehold.sharing.broker import Broker, next_room_ms, readings, rules_for
 from leasehold.sharing.broker_policies.registry import BROKER_POLICIES, broker_policy, describe
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.offers import Recommendation
@@ -192,6 +192,35 @@ def test_each_window_of_a_rule_is_read() -> None:
         (5 * MINUTE_MS, 400_000, 600_000),
         (20 * MINUTE_MS, 100_000, 300_000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes", "expected"),
+    [
+        (Commitment(300_000, 20 * MINUTE_MS, 600_000, 5 * MINUTE_MS), 10, [10, 20]),
+        (Commitment(0, 20 * MINUTE_MS, 600_000, 5 * MINUTE_MS), 5, [5, None]),  # never
+        (Commitment(900_000, 20 * MINUTE_MS, 950_000, 5 * MINUTE_MS), 5, [5, None]),  # the epoch has room
+        (TimeDecay(400_000, 5 * MINUTE_MS, (MILLION, MILLION // 2)), 5, [None]),  # never, while use goes on
+    ],
+)
+def test_a_window_that_is_used_up_says_when_it_has_room_again(
+    limit: Limit, minutes: int, expected: list[int | None]
+) -> None:
+    sharing = Sharing(PLACES, None, [Agreement("c", "solo", "atlas", limit)])
+    sharing.ledger.begin(1, Holding("atlas", "solo", {CPUS: 5}), 0)
+    now_ms = minutes * MINUTE_MS - 1
+    rooms = [next_room_ms(sharing, one, "solo", now_ms) for one in readings(sharing, "atlas", "solo", now_ms)]
+    assert rooms == [None if at is None else at * MINUTE_MS for at in expected]
+
+
+def test_of_a_decaying_share_there_is_room_when_old_use_has_left_it() -> None:
+    limit = TimeDecay(300_000, 5 * MINUTE_MS, (MILLION, MILLION // 2))
+    sharing = Sharing(PLACES, None, [Agreement("c", "solo", "atlas", limit)])
+    sharing.ledger.begin(1, Holding("atlas", "solo", {CPUS: 5}), 0)
+    sharing.ledger.end(1, 4 * MINUTE_MS)
+    # 80 % of this window is used, which counts for 40 % in the next and for nothing in the one after it
+    [read] = readings(sharing, "atlas", "solo", 5 * MINUTE_MS - 1)
+    assert next_room_ms(sharing, read, "solo", 5 * MINUTE_MS - 1) == 10 * MINUTE_MS
 
 
 # What must hold for any agreements

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leasehold.cli import activity
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
@@ -338,6 +339,11 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         print_rows(wanted, shown, head=not no_header)
     if len(leases) > len(shown):
         talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
+
+
+app.command()(activity.queue)
+app.command()(activity.decisions)
+app.command()(activity.timeline)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.sharing.wording import percent
 
 if TYPE_CHECKING:
-    from leasehold.client import Share, Statement, StatementLine, Use
+    from leasehold.client import Balance, Share, Statement, StatementLine, Use
 
 app = typer.Typer(help="Show usage and statements.", no_args_is_help=True)
 
@@ -76,6 +76,42 @@ def show(  # noqa: PLR0917 - one argument for each option
         answer_json({"usage": used})
     else:
         print_rows(_columns(by, has_gpus=any(use.gpu_s for use in used.usage)), used.usage)
+
+
+@app.command()
+def balance(
+    since: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="Begin of the period.", show_default="the beginning of this month, in UTC"),
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the period, exclusive.", show_default="now")] = "",
+    json: Json = False,
+) -> None:
+    """Show who owes whom, in VM-seconds: for each pair, what one lent to the other, and what it got in return."""
+    from leasehold.client import BalanceQuery
+
+    at = times.now()
+    which = BalanceQuery.of(
+        since=times.read_moment("--since", since, at) if since else None,
+        until=times.read_moment("--until", until, at) if until else None,
+    )
+    with gateway() as client:
+        found = client.usage.balance(which)
+    if json:
+        answer_json({"balance": found})
+    else:
+        print_rows(_balance_columns(), found.balances)
+
+
+def _balance_columns() -> "list[Column[Balance]]":
+    from leasehold.client import Balance
+
+    special: dict[str, Column[Balance]] = {
+        "lent": Column("LENT", lambda one, _: _figure(one.lent_slot_s), is_figure=True),
+        "returned": Column("IN_RETURN", lambda one, _: _figure(one.returned_slot_s), is_figure=True),
+        "owed": Column("OWED", lambda one, _: _figure(one.owed_slot_s), is_figure=True),
+    }
+    return pick(columns_of(Balance, special), "debtor,creditor,lent,returned,owed")
 
 
 @app.command()

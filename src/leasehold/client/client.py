@@ -15,6 +15,16 @@ from leasehold.client.access import Access, find_access
 from leasehold.client.calls import Call, Pages, Response, RetryPolicy, as_bytes, nothing, pages, query_of, reads
 from leasehold.client.transport import Asking, AsyncTransport, Iterating, Noun, Transport, W
 from leasehold.client.watching import Looks, Opened, Watch
+from leasehold.protocol.activity import (
+    DecisionFilter,
+    DecisionPage,
+    Queue,
+    QueuedLeases,
+    QueuedLeasesFilter,
+    QueueFilter,
+    Timeline,
+    TimelineFilter,
+)
 from leasehold.protocol.agreements import (
     Agreement,
     AgreementList,
@@ -38,6 +48,7 @@ from leasehold.protocol.forecasts import (
 )
 from leasehold.protocol.jobs import Job, JobFilter, JobLog, JobPage, JobProspect, JobResult, JobSpec
 from leasehold.protocol.leases import (
+    Change,
     ExtensionSpec,
     JournalEntry,
     JournalPage,
@@ -52,7 +63,7 @@ from leasehold.protocol.peers import Peer, PeerList, PeerSpec
 from leasehold.protocol.plans import CoAllocationPlan, LeasePlan
 from leasehold.protocol.sites import DrainSpec, Site, SiteList
 from leasehold.protocol.tokens import Caller, NewToken, Token, TokenList, TokenSpec
-from leasehold.protocol.usage import Statement, StatementQuery, Usage, UsageFilter
+from leasehold.protocol.usage import BalanceList, BalanceQuery, Statement, StatementQuery, Usage, UsageFilter
 
 
 class Leases(Noun[W]):
@@ -130,6 +141,30 @@ class Leases(Noun[W]):
         Raises Unreachable after the last try, and ProblemError.
         """
         return Watch(lease_ids, after, self.transport.retry, opened)
+
+
+class Activity(Noun[W]):
+    """See what goes on across leases."""
+
+    @Asking
+    def queue(self, which: QueueFilter | None = None) -> Call[Queue]:
+        """Tell what waits in groups, by consumer, type, reason and state."""
+        return Call("GET", "/v1/queue", reads(Queue), query=query_of(which or QueueFilter()))
+
+    @Iterating
+    def queued(self, which: QueuedLeasesFilter | None = None) -> Pages[Lease]:
+        """Go through the leases that wait, the oldest first."""
+        return pages("/v1/queue/leases", which, QueuedLeases, lambda page: page.leases)
+
+    @Iterating
+    def decisions(self, which: DecisionFilter | None = None) -> Pages[Change]:
+        """Go through what was decided, the latest first."""
+        return pages("/v1/decisions", which, DecisionPage, lambda page: page.decisions)
+
+    @Asking
+    def timeline(self, which: TimelineFilter | None = None) -> Call[Timeline]:
+        """Tell what leases held between two moments, and who took room from whom."""
+        return Call("GET", "/v1/timeline", reads(Timeline), query=query_of(which or TimelineFilter()))
 
 
 class CoAllocations(Noun[W]):
@@ -429,6 +464,11 @@ class Accounts(Noun[W]):
         return Call("GET", "/v1/usage", reads(Usage), query=query_of(which or UsageFilter()))
 
     @Asking
+    def balance(self, which: BalanceQuery | None = None) -> Call[BalanceList]:
+        """Say who owes whom for a period, the largest debt first."""
+        return Call("GET", "/v1/usage/balance", reads(BalanceList), query=query_of(which or BalanceQuery()))
+
+    @Asking
     def statement(self, which: StatementQuery) -> Call[Statement]:
         """Give the statement of a consumer for a month."""
         return Call("GET", "/v1/usage/statement", reads(Statement), query=query_of(which))
@@ -532,6 +572,7 @@ class _Nouns(Generic[W]):
         self.tokens = Tokens(transport)
         self.agreements = Agreements(transport)
         self.usage = Accounts(transport)
+        self.activity = Activity(transport)
         self.forecasts = Forecasts(transport)
 
 

@@ -14,6 +14,9 @@ _USE = {
     "begin": "2026-11-01T00:00:00.000Z", "end": _NEXT, "consumer": "atlas", "domain": "das3", "local": False,
     "slot_s": 86400.5, "leases": 12, "peak_vms": 16,
 }  # fmt: skip
+_BALANCE = {
+    "creditor": "das3", "debtor": "lyon", "lent_slot_s": 86400, "returned_slot_s": 21600.5, "owed_slot_s": 64799.5,
+}  # fmt: skip
 _SHARE = {
     "agreement": "atlas-at-das3", "provider": "das3", "share": 0.3, "burst_share": 0.6, "slot_s": 49766400
 }  # fmt: skip
@@ -78,6 +81,35 @@ class Usage(ResponseModel):
     since: Moment = Field(description="Start of the period.")
     until: Moment = Field(description="End of the period, exclusive.")
     usage: tuple[Use, ...] = Field(description="Entries with usage only.")
+
+
+class BalanceQuery(RequestModel):
+    """The period of which to say who owes whom."""
+
+    since: Moment | None = Field(
+        default=None, description="Start of the period; left out: the start of this month, in UTC."
+    )
+    until: Moment | None = Field(default=None, description="End of the period, exclusive; left out: now.")
+
+
+class Balance(ResponseModel):
+    """What one lent to another, and what it got in return, between two moments."""
+
+    model_config = examples(_BALANCE)
+
+    creditor: str = Field(description="The virtual domain or site that is owed.")
+    debtor: str = Field(description="The virtual domain, site or consumer that owes.")
+    lent_slot_s: Seconds = Field(description="VM-seconds that the debtor used of the creditor's machines.")
+    returned_slot_s: Seconds = Field(description="VM-seconds that the creditor used of the debtor's machines.")
+    owed_slot_s: Seconds = Field(description="The difference.")
+
+
+class BalanceList(ResponseModel):
+    """Who owes whom, the largest debt first."""
+
+    since: Moment = Field(description="Start of the period.")
+    until: Moment = Field(description="End of the period, exclusive.")
+    balances: tuple[Balance, ...] = Field(description="One for each pair of whom one lent to the other.")
 
 
 class Share(ResponseModel):

@@ -15,6 +15,7 @@ from leasehold.model.agreement import CPUS, EVERYBODY, GPUS, MILLION, Agreement,
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.usage import By
 from leasehold.service.store.filters import UsageFilter, Visible
+from leasehold.service.store.reading import UseChange
 from leasehold.service.store.rows import PenaltyRow, UsageRow
 from leasehold.sharing.book import shares_ppm, under
 from leasehold.sharing.records import AgreementRecord, Records, Span, lineage
@@ -153,6 +154,67 @@ class _Sum:
             level += change
             most = max(most, level)
         return most
+
+
+StepUse = dict[tuple[str, str, bool], list[int]]
+"""VM-milliseconds in each step, by provider, consumer (the first part of its path) and whether by own users."""
+
+
+def use_by_step(changes: Iterable[UseChange], steps: Sequence[Window]) -> StepUse:
+    """Integrate changes of what is held over steps of equal length, of which the last may be shorter.
+
+    Exact: until a moment, each change counts for the time since it happened, and none is later than its step ends.
+    """
+    first_ms = steps[0][0]
+    sums: dict[tuple[str, str, bool], dict[int, list[int]]] = {}
+    for change in changes:
+        key = (change.provider, change.path.partition("/")[0], change.is_local)
+        found = sums.setdefault(key, {}).setdefault(change.step, [0, 0])
+        found[0] += change.vms
+        found[1] += change.vm_ms
+    used: StepUse = {}
+    for key, by_step in sums.items():
+        vms = vm_ms = until_now = 0
+        used[key] = []
+        for index, (_, end_ms) in enumerate(steps):
+            more = by_step.get(index, (0, 0))
+            vms, vm_ms = vms + more[0], vm_ms + more[1]
+            until_end = vms * (end_ms - first_ms) - vm_ms
+            used[key].append(until_end - until_now)
+            until_now = until_end
+    return used
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What a creditor lent to a debtor, and what it used of the debtor's machines in return, VM-milliseconds."""
+
+    creditor: str
+    debtor: str
+    lent_vm_ms: int
+    returned_vm_ms: int
+
+
+def balances(used: StepUse) -> list[Pair]:
+    """Say who owes whom: a pair for any two of whom one lent to the other, the largest debt first.
+
+    A consumer stands for the provider whose name it has, or else whose own user it is in this use; one that is an
+    own user at several providers stands for itself, and so does one that is it at none.
+    """
+    homes: dict[str, set[str]] = {}
+    for provider, consumer, is_local in used:
+        if is_local:
+            homes.setdefault(consumer, set()).add(provider)
+    homes |= {provider: {provider} for provider, _, _ in used}
+    lent: dict[tuple[str, str], int] = {}
+    for (provider, consumer, is_local), by_step in used.items():
+        at_home = homes.get(consumer, ())
+        debtor = next(iter(at_home)) if len(at_home) == 1 else consumer
+        if not is_local and debtor != provider:
+            lent[provider, debtor] = lent.get((provider, debtor), 0) + sum(by_step)
+    pairs = (Pair(*key, vm_ms, lent.get(key[::-1], 0)) for key, vm_ms in lent.items())
+    owed = [one for one in pairs if (one.lent_vm_ms, one.debtor) > (one.returned_vm_ms, one.creditor)]
+    return sorted(owed, key=lambda one: (one.returned_vm_ms - one.lent_vm_ms, one.creditor, one.debtor))
 
 
 Key = tuple[int, str, str, bool]

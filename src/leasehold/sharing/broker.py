@@ -40,7 +40,14 @@ from leasehold.model.agreement import CPUS, MILLION, Agreement, Breach, Commitme
 from leasehold.sharing.book import account_of
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.limits import AccountUsage, time_decayed_ppm, usage_decayed_ppm, windows_ms
+from leasehold.sharing.limits import (
+    AccountUsage,
+    next_bound_ms,
+    over,
+    time_decayed_ppm,
+    usage_decayed_ppm,
+    windows_ms,
+)
 from leasehold.sharing.offers import BrokerOffer, BrokerPolicy, BrokerReading, Excluded, Recommendation
 from leasehold.sharing.rules import UsageRequest
 
@@ -97,6 +104,18 @@ def readings(sharing: Sharing, path: str, site: str, now_ms: int) -> list[Broker
         for rule in rules_for(sharing, path, site, now_ms)
         for window_ms, used_ppm, limit_ppm in _windows(rule, AccountUsage(sharing.ledger, account_of(rule)), now_ms)
     ]
+
+
+def next_room_ms(sharing: Sharing, reading: BrokerReading, site: str, now_ms: int) -> int | None:
+    """When a window that is used up has room again, if use continues unchanged; None if never, or if it has room."""
+    rules = {rule.name: rule for rule in rules_for(sharing, reading.consumer, site, now_ms)}
+    rule = rules.get(reading.agreement)
+    if rule is None or reading.used_ppm < reading.limit_ppm:
+        return None
+    if isinstance(rule.limit, Commitment):
+        return next_bound_ms(now_ms, reading.window_ms) if reading.limit_ppm else None
+    found = over(rule.limit, AccountUsage(sharing.ledger, account_of(rule)), now_ms)
+    return None if found is None else found.next_ms
 
 
 def _windows(rule: Agreement, usage: AccountUsage, now_ms: int) -> Iterator[tuple[int, int, int]]:

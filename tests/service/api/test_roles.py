@@ -136,6 +136,11 @@ POST   /v1/agreements/{published}/revoke                     401     403      40
 GET    /v1/penalties                                         401     200      200       200    200   403
 POST   /v1/penalties/7/lift                                  401     403      403       404    404   403
 GET    /v1/usage                                             401     200      200       200    200   403
+GET    /v1/usage/balance                                     401     200      200       200    200   403
+GET    /v1/queue                                             401     200      200       200    200   403
+GET    /v1/queue/leases                                      401     200      200       200    200   403
+GET    /v1/decisions                                         401     200      200       200    200   403
+GET    /v1/timeline                                          401     200      200       200    200   403
 GET    /v1/usage/statement?month=2026-10&consumer=astro      401     200      200       200    200   403
 GET    /v1/estimates                                         401     200      200       200    200   403
 GET    /v1/estimates/{own}                                   401     404      404       404    404   403
@@ -169,6 +174,10 @@ POST   /leases/{at das3}/cancel                              401     404      40
 POST   /leases/{own}/extend                                  401     422      422       403    422   403
 POST   /leases/{at das3}/extend                              401     404      404       403    422   403
 GET    /nodes                                                303     200      200       200    200   403
+POST   /sites/das3/drain                                     401     403      403       303    303   403
+POST   /sites/lyon/drain                                     401     403      403       403    303   403
+POST   /sites/das3/resume                                    401     403      403       303    303   403
+POST   /sites/lyon/resume                                    401     403      403       403    303   403
 GET    /what-if                                              303     200      200       200    200   403
 GET    /submit                                               303     200      200       200    200   403
 POST   /submit                                               401     422      422       422    422   403

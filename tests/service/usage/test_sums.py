@@ -16,7 +16,17 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.protocol.usage import By
 from leasehold.routing.registry import routing_policy
 from leasehold.service import accounting
-from leasehold.service.accounting import MOST_WINDOWS, Use, account, month_of, read_month, together, windows
+from leasehold.service.accounting import (
+    MOST_WINDOWS,
+    Pair,
+    Use,
+    account,
+    balances,
+    month_of,
+    read_month,
+    together,
+    windows,
+)
 from leasehold.service.engine.usage import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
@@ -86,6 +96,42 @@ class TestByHand:
     def test_a_lease_that_was_suspended_is_one_lease(self) -> None:
         rows = [usage_row(1, 0, 10), usage_row(1, 30, 40)]
         assert account(rows, [(0, 50)])[0].leases == 1
+
+
+class TestBalances:
+    """Who owes whom; consumers stand for the providers whose own users they are."""
+
+    def test_a_pair_has_what_went_both_ways_and_the_larger_is_owed(self) -> None:
+        used = {("a", "own-a", True): [9], ("b", "own-b", True): [9]}
+        used |= {("a", "own-b", False): [5, 5], ("b", "own-a", False): [4], ("b", "physics", False): [3]}
+        assert balances(used) == [Pair("a", "b", 10, 4), Pair("b", "physics", 3, 0)]
+
+    def test_a_consumer_with_the_name_of_a_provider_is_it_and_owes_itself_nothing(self) -> None:
+        used = {("a", "a", False): [7], ("a", "b", False): [2], ("b", "a", False): [2]}
+        assert balances(used) == [Pair("a", "b", 2, 2)]
+
+    def test_an_own_user_of_two_providers_stands_for_none(self) -> None:
+        used = {("a", "x", True): [1], ("b", "x", True): [1], ("c", "x", False): [6]}
+        assert balances(used) == [Pair("c", "x", 6, 0)]
+
+    @given(
+        st.dictionaries(
+            st.tuples(st.sampled_from("abc"), st.sampled_from("abxy"), st.booleans()),
+            st.lists(st.integers(0, 9), min_size=2, max_size=2),
+            max_size=9,
+        )
+    )
+    def test_each_pair_is_named_once_and_all_that_was_lent_is_in_one(self, used: accounting.StepUse) -> None:
+        pairs = balances(used)
+        assert len({frozenset((one.creditor, one.debtor)) for one in pairs}) == len(pairs)
+        assert all(one.lent_vm_ms >= one.returned_vm_ms for one in pairs)
+        homes = {
+            name: {name} & {p for p, _, _ in used} or {p for p, c, is_local in used if c == name and is_local}
+            for _, name, _ in used
+        }
+        at_home = sum(sum(by_step) for (p, c, is_local), by_step in used.items() if not is_local and homes[c] == {p})
+        lent = sum(sum(by_step) for (_, _, is_local), by_step in used.items() if not is_local)
+        assert sum(one.lent_vm_ms + one.returned_vm_ms for one in pairs) == lent - at_home
 
 
 class TestTogether:

@@ -16,6 +16,7 @@ from leasehold.service.api.dashboard.figures import Today
 from leasehold.service.api.dashboard.pages import HEADERS, problem_page
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
 from leasehold.service.api.routers import (
+    activity,
     agreements,
     changes,
     coallocations,
@@ -182,7 +183,8 @@ DOCUMENT = "/v1/openapi.json"
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images, files.router),
     *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
-    *(agreements.router, agreements.penalties, usage.router, forecasts.router, health.router, form.pages),
+    *(agreements.router, agreements.penalties, usage.router, forecasts.router, activity.router, health.router),
+    form.pages,
     dashboard.router,
 )
 """Asked in this order: the one that has most to do first."""

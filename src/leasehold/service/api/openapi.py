@@ -31,6 +31,7 @@ TAGS = [
     {"name": "peers", "description": "Gateways with which requests are exchanged."},
     {"name": "agreements", "description": "What providers lend to consumers, how much of it, and on which terms."},
     {"name": "forecasts", "description": "Estimates of when leases start and end, how they did, and what-if."},
+    {"name": "activity", "description": "The queue in groups, the feed of decisions, and what was held when."},
     {"name": "usage", "description": "Usage by consumer, site and agreement."},
     {"name": "messages", "description": "Between a gateway and the sites that decide for themselves."},
     {"name": "health", "description": "Probes and metrics for monitoring."},

@@ -1,6 +1,6 @@
 """What leases used, as the store keeps it and as the decision core reads it back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
@@ -11,6 +11,7 @@ from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
 from leasehold.service.accounting import is_about
 from leasehold.service.store.filters import UsageFilter
+from leasehold.service.store.reading import UseChange
 from leasehold.service.store.rows import UsageRow
 from leasehold.sharing.rules import gpu_amounts
 
@@ -58,18 +59,48 @@ class GoingOn:
 
     def rows(self, which: UsageFilter) -> list[UsageRow]:
         """Give what is asked for."""
+        return self._rows(self._asked_for(which))
+
+    def latest(self, which: UsageFilter, limit: int) -> list[UsageRow]:
+        """Give what is asked for, the latest begun: ``limit`` at most."""
+        return self._rows(sorted(self._asked_for(which), key=self.since_ms.__getitem__)[-limit:])
+
+    def changes(self, which: UsageFilter, step_ms: int, *, but: Collection[int] = ()) -> list[UseChange]:
+        """Give how what is asked for began, summed in steps of the time that is asked for; without these leases."""
+        sums: dict[tuple[str, str, bool, int], list[int]] = {}
+        holdings, since_ms, from_ms = self.holdings, self.since_ms, which.from_ms
+        for lease_id in self._asked_for(which):
+            if lease_id in but:
+                continue
+            holding, at_ms = holdings[lease_id], max(0, since_ms[lease_id] - from_ms)
+            vms = holding.amounts[CPUS]
+            found = sums.setdefault((holding.site, holding.path, holding.is_local, at_ms // step_ms), [0, 0])
+            found[0] += vms
+            found[1] += vms * at_ms
+        return [
+            UseChange(self.domains.get(site, "") or site, path, is_local, step, *found)
+            for (site, path, is_local, step), found in sums.items()
+        ]
+
+    def _rows(self, lease_ids: Iterable[int]) -> list[UsageRow]:
         uses = (
-            Used(self.leases[lease_id], holding.site, self.since_ms[lease_id], self.now_ms)
-            for lease_id, holding in self.holdings.items()
-            if self._is_asked_for(lease_id, holding, which)
+            Used(self.leases[lease_id], self.holdings[lease_id].site, self.since_ms[lease_id], self.now_ms)
+            for lease_id in lease_ids
         )
         return [usage_row(use, self.domains.get(use.site, "")) for use in uses]
 
-    def _is_asked_for(self, lease_id: int, holding: Holding, which: UsageFilter) -> bool:
-        begin_ms, site = self.since_ms[lease_id], holding.site
-        if not which.from_ms < self.now_ms or not begin_ms < min(which.to_ms, self.now_ms):
-            return False
-        consumer = self.leases[lease_id].request.consumer
+    def _asked_for(self, which: UsageFilter) -> list[int]:
+        """Find the leases whose use is asked for; where all of it is, no lease is looked at for that."""
+        if which.from_ms >= self.now_ms:
+            return []
+        before_ms, since_ms = min(which.to_ms, self.now_ms), self.since_ms
+        begun = [lease_id for lease_id in self.holdings if since_ms[lease_id] < before_ms]
+        if which.visible.everything and which.consumer is None and which.domain is None:
+            return begun
+        return [lease_id for lease_id in begun if self._is_about(which, lease_id, self.holdings[lease_id])]
+
+    def _is_about(self, which: UsageFilter, lease_id: int, holding: Holding) -> bool:
+        consumer, site = self.leases[lease_id].request.consumer, holding.site
         return is_about(which, consumer, holding.path, site, self.domains.get(site, ""))
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     CursorResult,
     Engine,
     Row,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     text,
     true,
     tuple_,
+    union_all,
 )
 
 from leasehold.jobs.job import MOST_IN_ARRAY
@@ -101,7 +103,7 @@ class Preempted:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueGroup:
+class QueuedAlike:
     """Open leases that are alike in the first six columns: how many, their VMs, and the earliest of their times.
 
     ``next_start_ms``  the earliest start that one of them was promised; None where none was
@@ -117,6 +119,23 @@ class QueueGroup:
     vms: int
     oldest_ms: int
     next_start_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UseChange:
+    """How what one account holds of one provider changes within one step of a time.
+
+    ``provider``  a virtual domain, or a site that is in none
+    ``vms``       by how many more VMs are held after the step than before
+    ``vm_ms``     the sum of each change times the moment at which it was, ms since the begin of the time
+    """
+
+    provider: str
+    path: str
+    is_local: bool
+    step: int
+    vms: int
+    vm_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +289,8 @@ class Reading:
 
     # What the dashboard shows of many leases at once
 
-    def queue(self, which: LeaseFilter) -> list[QueueGroup]:
-        """The leases that a filter asks for in groups, the largest first; see `QueueGroup`."""
+    def queue(self, which: LeaseFilter) -> list[QueuedAlike]:
+        """The leases that a filter asks for in groups, the largest first; see `QueuedAlike`."""
         c = LEASES.c
         # concatenated: the index on consumers would be followed to each row of the table, which is read faster in order
         consumer = c.consumer.concat("").label("whose")
@@ -286,7 +305,7 @@ class Reading:
         )
         rows = self._fetch(counted.where(_leases_that(which)).group_by(*keys))
         groups = (
-            QueueGroup(
+            QueuedAlike(
                 row.whose,
                 row.lease_type,
                 bool(row.is_local),
@@ -310,6 +329,12 @@ class Reading:
     def leases_by_id(self, lease_ids: Sequence[int]) -> list[LeaseRow]:
         """These leases, those that there are."""
         return self._all(LEASES, (LEASES.select().where(LEASES.c.id.in_(some)) for some in _some(lease_ids)))
+
+    def types_of(self, lease_ids: Sequence[int]) -> dict[int, str]:
+        """The types of these leases, by number; of those that there are."""
+        number, kind = LEASES.c.id, LEASES.c.lease_type
+        found = (self._fetch(select(number, kind).where(number.in_(some))) for some in _some(lease_ids))
+        return {row.id: row.lease_type for rows in found for row in rows}
 
     def holding_between(self, which: UsageFilter, limit: int) -> list[UsageRow]:
         """The latest ``limit`` times in which leases held machines that a filter asks for; open ones are not in it."""
@@ -420,6 +445,31 @@ class Reading:
         wanted = USAGE.select().where(_used_by(which))
         return self._rows(USAGE, wanted.order_by(USAGE.c.begin_ms, USAGE.c.lease_id))
 
+    def use_changes(self, which: UsageFilter, step_ms: int) -> list[UseChange]:
+        """How the use that a filter asks for begins and ends, summed in steps of the time that it asks for.
+
+        Only use that has ended, and before the end of that time.
+        """
+        c, from_ms = USAGE.c, which.from_ms
+        within_time = and_(_used_by(which), c.end_ms < which.to_ms)
+        begin_ms = case((c.begin_ms > from_ms, c.begin_ms - from_ms), else_=0)
+        sums = (
+            self._changes(at_ms, sign, step_ms, within_time)
+            for at_ms, sign in ((begin_ms, 1), (c.end_ms - from_ms, -1))
+        )
+        return [
+            UseChange(row.provider, row.path, bool(row.is_local), row.step, int(row.vms), int(row.vm_ms))
+            for row in self._fetch(union_all(*sums))
+        ]
+
+    @staticmethod
+    def _changes(at_ms: ColumnElement[int], sign: int, step_ms: int, which: ColumnElement[bool]) -> Select[Any]:
+        c = USAGE.c
+        provider = case((c.domain != "", c.domain), else_=c.site).label("provider")
+        keys = (provider, c.path, c.is_local, (at_ms // step_ms).label("step"))
+        sums = func.sum(sign * c.vms).label("vms"), func.sum(sign * c.vms * at_ms).label("vm_ms")
+        return select(*keys, *sums).where(which).group_by(*keys)
+
     # Messages
 
     def messages(self, endpoint: str, after_seq: int, limit: int) -> list[MessageRow]:
@@ -513,7 +563,7 @@ class Reading:
     # How
 
     @contextmanager
-    def _result(self, query: Select[Any]) -> Iterator[CursorResult[Any]]:
+    def _result(self, query: Select[Any] | CompoundSelect[Any]) -> Iterator[CursorResult[Any]]:
         with translated(self), self._reading.connect() as connection:
             yield connection.execute(query)
 
@@ -527,7 +577,7 @@ class Reading:
         rows = self._rows(table, query)
         return rows[0] if rows else None
 
-    def _fetch(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    def _fetch(self, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
         with self._result(query) as result:
             return result.fetchall()
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 from tests.service.api.house import CONFIG, SETTINGS, House, house_in
+from tests.waiting import until
 
 from leasehold.forecasting.calibration import Interval, Kind, Raw
-from leasehold.protocol.fields import read_moment
+from leasehold.protocol.fields import read_moment, unix_ms
 from leasehold.service.api.dashboard.pages import STATIC_FILES, ms_of
 from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.sessions import COOKIE
 from leasehold.service.engine.engine import Engine
-from leasehold.service.sites import Held, held_now
+from leasehold.service.sites import Holders, held_by, holding_now
 from leasehold.service.store.filters import EVERYTHING
 
 HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
@@ -510,6 +511,78 @@ def test_static_files_can_be_kept_for_a_year_and_change_their_address(house: Hou
     assert house.ask("GET", "/static/base.html", house.token()).status_code == 404
 
 
+# Sites, agreements, loans
+
+
+def test_who_may_drain_a_site_does_so_on_its_page_and_takes_it_back(house: House) -> None:
+    operator = house.token(Role.SITE_OPERATOR, consumer="ops", sites=("das3",))
+    page = Page(get(house, "/nodes?site=das3", operator).text)
+    [form] = [one for one in page.named("form") if one.get("action", "").startswith("/sites/")]
+    assert (form["action"], form["method"]) == ("/sites/das3/drain", "post")
+    headers = HTML | signed_in(house, operator) | {"Sec-Fetch-Site": "same-origin"}
+    answer = house.ask("POST", form["action"], headers=headers, data={"note": "new <switches>"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/nodes?site=das3&done=drained")
+    drained = Page(get(house, answer.headers["Location"], operator).text)
+    assert "The site is drained" in drained.text
+    assert "Drained by ops: new <switches>." in drained.text
+    assert house.ask("GET", "/v1/sites/das3", operator).json()["status"] == "drained"
+    [form] = [one for one in drained.named("form") if one.get("action", "").startswith("/sites/")]
+    assert house.ask("POST", form["action"], headers=headers).headers["Location"] == "/nodes?site=das3&done=resumed"
+    assert house.ask("GET", "/v1/sites/das3", operator).json()["status"] == "up"
+
+
+def test_nobody_else_is_offered_to_drain_a_site_and_a_page_elsewhere_cannot(house: House) -> None:
+    operator, member = house.token(Role.SITE_OPERATOR, consumer="ops", sites=("das3",)), house.token()
+    for token, site in ((operator, "lyon"), (member, "das3")):
+        page = Page(get(house, f"/nodes?site={site}", token).text)
+        assert not [one for one in page.named("form") if one.get("action", "").startswith("/sites/")]
+    headers = HTML | signed_in(house, operator) | {"Sec-Fetch-Site": "cross-site"}
+    assert house.ask("POST", "/sites/das3/drain", headers=headers).status_code == 403
+    assert house.ask("GET", "/v1/sites/das3", operator).json()["status"] == "up"
+
+
+def test_an_agreement_says_when_a_window_that_is_used_up_has_room_again(house: House, admin: str) -> None:
+    terms = {
+        "name": "tight", "provider": "das3", "consumer": "atlas", "kind": "commitment", "epoch_share": 0.0001,
+        "epoch_s": 86_400, "burst_share": 1, "burst_s": 3_600,
+    }  # fmt: skip
+    assert house.ask("POST", "/v1/agreements", admin, json=terms).status_code == 201
+    for side in ("provider", "consumer"):
+        house.ask("POST", "/v1/agreements/tight/sign", admin, json={"side": side, "revision": 1})
+    physics = house.token(consumer="physics", groups=("atlas",))
+    guest = house.submit(physics, vms=60, duration_s=36_000, domain="das3", group="atlas")
+    house.running(guest["id"], physics)
+
+    def is_used_up() -> bool:
+        return "none; again" in Page(get(house, "/agreements/tight", admin).text).text
+
+    until(is_used_up)
+    page = Page(get(house, "/agreements/tight", admin).text)
+    midnight = f"{ms_of(house.federation.clock()) // 86_400_000 * 86_400_000 + 86_400_000}"
+    moments = [unix_ms(read_moment(one["datetime"])) for one in page.named("time")]
+    assert int(midnight) in moments
+
+
+def test_loans_say_who_owes_whom_as_the_api_does(house: House, admin: str) -> None:
+    preempted(house)
+    page = Page(get(house, "/loans", admin).text)
+    [balance] = house.ask("GET", "/v1/usage/balance", admin).json()["balances"]
+    assert "Who owes whom" in page.text
+    assert f"{balance['debtor']} {balance['creditor']}" in page.text
+
+
+def test_the_list_of_leases_has_estimates_beside_what_is_planned(house: House) -> None:
+    token, _, waiting = _full(house)
+    house.portal.call(house.federation.forecasts.refresh)
+    planned = house.ask("GET", f"/v1/leases/{waiting}", token).json()["planned_start_at"]
+    expected = house.ask("GET", f"/v1/estimates/{waiting}", token).json()["estimates"][0]["expected_at"]
+    [row] = [row for row in get(house, "/leases", token).text.split("<tr>") if f'/leases/{waiting}"' in row]
+    moments = re.findall(r'datetime="([^"]+)"', row)
+    assert {ms_of(read_moment(planned)), ms_of(read_moment(expected))} <= {ms_of(read_moment(one)) for one in moments}
+    assert "planned" in row
+    assert "(90 %:" in row
+
+
 # What the overview is made of
 
 
@@ -518,14 +591,14 @@ def test_the_overview_reads_only_what_holds_machines(house: House) -> None:
     for _ in range(3):
         house.submit(local, type=None, local=True, site="das3", vms=64, duration_s=600)
 
-    def look(engine: Engine) -> tuple[dict[str, Held], int]:
-        return held_now(engine.gateway, EVERYTHING)
+    def look(engine: Engine) -> tuple[dict[str, Holders], int]:
+        return holding_now(engine.gateway)
 
-    async def ask() -> tuple[dict[str, Held], int]:
+    async def ask() -> tuple[dict[str, Holders], int]:
         return await house.federation.ask(look)
 
-    held, waiting = house.portal.call(ask)
-    assert held["das3"].vms == {("climate", ""): 64}
+    holders, waiting = house.portal.call(ask)
+    assert held_by(holders["das3"], EVERYTHING).vms == {("climate", ""): 64}
     assert waiting == 2
 
 

@@ -8,18 +8,22 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.model.reason import PREEMPTED, Outcome, Reason
 from leasehold.model.request import LEASE_TYPES
+from leasehold.protocol.activity import QueueGroup, Timeline
+from leasehold.protocol.fields import unix_ms
 from leasehold.protocol.leases import JournalEntry
-from leasehold.service.accounting import Use, Window
+from leasehold.service.accounting import StepUse, Window
 from leasehold.service.federation import Federation
 from leasehold.service.sites import FREE, GUESTS, LOCAL, OUT, Glance, Overview
 from leasehold.service.store.filters import EVERYTHING, JournalFilter
-from leasehold.service.store.reading import OutcomeGroup, QueueGroup
-from leasehold.service.store.rows import JournalRow, UsageRow
+from leasehold.service.store.reading import OutcomeGroup
+from leasehold.service.store.rows import JournalRow
 from leasehold.service.store.store import Store
 
 KINDS = (LOCAL, *reversed(LEASE_TYPES), GUESTS, FREE, OUT)
@@ -169,19 +173,6 @@ HOME_FIRST = "home-first"
 
 
 @dataclass(slots=True)
-class ReasonGroup:
-    """Queued leases of one consumer and type that wait for one reason, at these sites; "" is the gateway."""
-
-    reason: str
-    state: str
-    sites: list[str] = field(default_factory=list)
-    leases: int = 0
-    vms: int = 0
-    oldest_ms: int = 0
-    next_start_ms: int | None = None
-
-
-@dataclass(slots=True)
 class TypeGroup:
     """Queued leases of one consumer and type, with their reasons."""
 
@@ -191,7 +182,7 @@ class TypeGroup:
     vms: int = 0
     oldest_ms: int = 0
     next_start_ms: int | None = None
-    reasons: dict[tuple[str, str], ReasonGroup] = field(default_factory=dict)
+    reasons: list[QueueGroup] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -207,21 +198,21 @@ class ConsumerGroup:
 
 
 def grouped(groups: Iterable[QueueGroup]) -> list[ConsumerGroup]:
-    """Put the groups of a queue beneath their consumers and types; the largest first."""
+    """Put the groups of a queue beneath their consumers and types, in the order in which they come."""
     consumers: dict[str, ConsumerGroup] = {}
     for group in groups:
         consumer = consumers.setdefault(group.consumer, ConsumerGroup(group.consumer))
-        key = (group.lease_type, group.is_local)
-        kind = consumer.types.setdefault(key, TypeGroup(*key))
-        why = kind.reasons.setdefault((group.reason, group.state), ReasonGroup(group.reason, group.state))
-        why.sites.append(group.site)
-        for above in (consumer, kind, why):
+        kind = consumer.types.setdefault((group.type, group.local), TypeGroup(group.type, group.local))
+        kind.reasons.append(group)
+        oldest_ms = unix_ms(group.oldest_at)
+        for above in (consumer, kind):
             above.leases += group.leases
             above.vms += group.vms
-            above.oldest_ms = min(above.oldest_ms or group.oldest_ms, group.oldest_ms)
-            if group.next_start_ms is not None:
-                above.next_start_ms = min(above.next_start_ms or group.next_start_ms, group.next_start_ms)
-    return sorted(consumers.values(), key=lambda one: (-one.leases, one.consumer))
+            above.oldest_ms = min(above.oldest_ms or oldest_ms, oldest_ms)
+            if group.next_start_at is not None:
+                next_ms = unix_ms(group.next_start_at)
+                above.next_start_ms = min(above.next_start_ms or next_ms, next_ms)
+    return list(consumers.values())
 
 
 # --- a lease's story -----------------------------------------------------------------------------------------
@@ -287,7 +278,7 @@ def taken_for(lease_id: int, lines: Iterable[JournalRow]) -> dict[int, dict[str,
 
 # --- timeline ------------------------------------------------------------------------------------------------
 
-MOST_SEGMENTS = 1_500
+MOST_SEGMENTS = 1_000
 MOST_ROWS = 96
 """Rows of a lane: a larger site has several VMs in a row."""
 
@@ -308,9 +299,15 @@ class Segment:
     boxes: tuple[tuple[int, int], ...]
 
     @property
-    def css(self) -> str:
-        """Its class in the style."""
-        return "k-" + self.kind.replace(" ", "-")
+    def drawn(self) -> Markup:
+        """Its boxes, in one piece: a template that wrote each number would take most of the time of the page."""
+        css, is_own = "k-" + self.kind.replace(" ", "-"), int(self.kind == LOCAL)
+        boxes = (
+            f'<rect class="seg {css}" x="{self.x}" y="{y}" width="{self.width}" height="{height}"'
+            f' data-vms="{0 if place else self.vms}" data-own="{is_own}"/>'
+            for place, (y, height) in enumerate(self.boxes)
+        )
+        return Markup("".join(boxes))  # noqa: S704 - numbers, and the name of a type
 
     @property
     def middle(self) -> float:
@@ -341,51 +338,44 @@ class Lane:
     arrows: list[Arrow] = field(default_factory=list)
 
 
-def lanes(
-    slots: Mapping[str, int],
-    uses: Sequence[UsageRow],
-    open_ids: frozenset[int],
-    kinds: Mapping[int, str],
-    window: tuple[int, int],
-    preemptions: Iterable[tuple[int, str, int, Sequence[int]]],
-) -> list[Lane]:
+def lanes(timeline: Timeline) -> list[Lane]:
     """Draw what was held as lanes by site.
 
     Each lease gets rows that are free at its begin, together where that is possible, so that a lane is as full as
-    its site was. ``preemptions``: moment, site, who took the room, and from whom.
+    its site was.
     """
-    begin_ms, end_ms = window
+    begin_ms, end_ms = unix_ms(timeline.since), unix_ms(timeline.until)
     span_ms = max(1, end_ms - begin_ms)
-    found = {site: Lane(site, size, min(MOST_ROWS, max(1, size))) for site, size in slots.items()}
+    found = {site.name: Lane(site.name, site.slots, min(MOST_ROWS, max(1, site.slots))) for site in timeline.sites}
     busy = {site: [0] * lane.rows for site, lane in found.items()}
-    for use in sorted(uses, key=lambda one: (one.begin_ms, one.lease_id)):
-        lane = found.get(use.site)
+    for held in timeline.held:
+        lane = found.get(held.site)
         if lane is None:
             continue
-        height = max(1, round(use.vms * lane.rows / max(1, lane.slots)))
-        boxes = _boxes(busy[use.site], height, max(use.begin_ms, begin_ms), use.end_ms)
-        x = 10_000 * (max(use.begin_ms, begin_ms) - begin_ms) // span_ms
-        width = 10_000 * (min(use.end_ms, end_ms) - begin_ms) // span_ms - x
-        kind = LOCAL if use.is_local else kinds.get(use.lease_id, GUESTS)
-        is_open = use.lease_id in open_ids and use.end_ms >= end_ms
-        segment = Segment(
-            use.lease_id,
-            use.consumer,
-            kind,
-            use.vms,
-            use.begin_ms,
-            use.end_ms,
-            is_open,
-            x,
-            max(width, 8),
-            boxes,
+        height = max(1, round(held.vms * lane.rows / max(1, lane.slots)))
+        since_ms = unix_ms(held.begin)
+        until_ms = end_ms if held.end is None else unix_ms(held.end)
+        x = 10_000 * (max(since_ms, begin_ms) - begin_ms) // span_ms
+        width = 10_000 * (min(until_ms, end_ms) - begin_ms) // span_ms - x
+        lane.segments.append(
+            Segment(
+                held.lease,
+                held.consumer,
+                LOCAL if held.local else held.type or GUESTS,
+                held.vms,
+                since_ms,
+                until_ms,
+                held.end is None,
+                x,
+                max(width, 8),
+                _boxes(busy[held.site], height, max(since_ms, begin_ms), until_ms),
+            )
         )
-        lane.segments.append(segment)
-    for at_ms, site, taker, victims in preemptions:
-        lane = found.get(site)
+    for one in timeline.preemptions:
+        lane, at_ms = found.get(one.site), unix_ms(one.at)
         if lane is not None and begin_ms <= at_ms <= end_ms:
             x = 10_000 * (at_ms - begin_ms) // span_ms
-            lane.arrows.extend(_arrows(lane, x, at_ms, taker, victims))
+            lane.arrows.extend(_arrows(lane, x, at_ms, one.for_lease, one.leases))
     return list(found.values())
 
 
@@ -428,6 +418,7 @@ class Matrix:
     """Who lent how much to whom: VM-hours by provider and consumer, and VMs on average by provider and window.
 
     ``own``     VM-hours of the providers' own users
+    ``most``    the largest of all cells
     ``series``  for each provider, VMs lent on average in each window
     """
 
@@ -435,6 +426,7 @@ class Matrix:
     consumers: list[str]
     hours: Mapping[tuple[str, str], float]
     own: Mapping[str, float]
+    most: float
     begins_s: list[int]
     series: Mapping[str, list[float]]
 
@@ -446,37 +438,37 @@ class Matrix:
         """VM-hours that a consumer used."""
         return sum(self.hours.get((provider, consumer), 0.0) for provider in self.providers)
 
-    @property
-    def most(self) -> float:
-        """The largest of all cells."""
-        return max(self.hours.values(), default=0.0)
 
-
-def matrix(uses: Iterable[Use], windows: Sequence[Window], providers: Sequence[str]) -> Matrix:
+def matrix(used: StepUse, steps: Sequence[Window], providers: Sequence[str]) -> Matrix:
     """Sum up use by provider (a virtual domain or site) and consumer; ``providers`` come first, and in this order."""
-    used_ms: Counter[tuple[str, str]] = Counter()
-    own_ms: Counter[str] = Counter()
-    of_window: Counter[tuple[str, int]] = Counter()
+    hours: dict[tuple[str, str], float] = {}
+    own: Counter[str] = Counter()
     totals: Counter[str] = Counter()
-    for use in uses:
-        if use.is_local:
-            own_ms[use.domain] += use.vm_ms
+    lent: dict[str, list[int]] = {}
+    for (provider, consumer, is_local), by_step in used.items():
+        vm_ms = sum(by_step)
+        if is_local:
+            own[provider] += vm_ms
         else:
-            used_ms[use.domain, use.consumer] += use.vm_ms
-            totals[use.consumer] += use.vm_ms
-            of_window[use.domain, use.window[0]] += use.vm_ms
-    named = list(dict.fromkeys((*providers, *(domain for domain, _ in used_ms), *own_ms)))
-    series = {
-        provider: [round(of_window[provider, begin_ms] / (end_ms - begin_ms), 2) for begin_ms, end_ms in windows]
-        for provider in named
-    }
+            hours[provider, consumer] = vm_ms / _HOUR_MS
+            totals[consumer] += vm_ms
+            lent[provider] = list(map(add, lent.get(provider, [0] * len(steps)), by_step))
+    named = list(dict.fromkeys((*providers, *sorted(lent), *sorted(own))))
+    lengths_ms = [end_ms - begin_ms for begin_ms, end_ms in steps]
     return Matrix(
         named,
         [name for name, _ in totals.most_common()],
-        {key: ms / _HOUR_MS for key, ms in used_ms.items()},
-        {name: ms / _HOUR_MS for name, ms in own_ms.items()},
-        [begin_ms // 1000 for begin_ms, _ in windows],
-        series,
+        hours,
+        {name: ms / _HOUR_MS for name, ms in own.items()},
+        max(hours.values(), default=0.0),
+        [begin_ms // 1000 for begin_ms, _ in steps],
+        {
+            name: [
+                round(ms / length_ms, 2)
+                for ms, length_ms in zip(lent.get(name, [0] * len(steps)), lengths_ms, strict=True)
+            ]
+            for name in named
+        },
     )
 
 

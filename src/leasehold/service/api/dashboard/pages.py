@@ -3,21 +3,22 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from leasehold.model.lease import LeaseState
-from leasehold.protocol.fields import moment_at, unix_ms
+from leasehold.protocol.fields import LATEST_MS, moment_at, unix_ms
 
 Time = datetime | int
 """A moment: as responses of the API have it, or Unix milliseconds."""
 
-_MINUTE_MS = 60_000
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 STATIC_FILES = {
     "dashboard.css": "text/css; charset=utf-8",
@@ -123,17 +124,42 @@ def ms_of(moment: Time) -> int:
 
 def clock(moment: Time | None) -> str:
     """Write the time of day, in UTC."""
-    return "" if moment is None else f"{moment_at(ms_of(moment)):%H:%M:%S}"
+    if moment is None:
+        return ""
+    minutes, second = divmod(min(ms_of(moment), LATEST_MS) // 1000 % 86_400, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{second:02}"
 
 
 def day(moment: Time | None) -> str:
     """Write the date, in UTC."""
-    return "" if moment is None else f"{moment_at(ms_of(moment)):%Y-%m-%d}"
+    return "" if moment is None else _date(min(ms_of(moment), LATEST_MS) // _DAY_MS)
+
+
+@lru_cache(maxsize=1_000)
+def _date(days: int) -> str:
+    return f"{moment_at(days * _DAY_MS):%Y-%m-%d}"
 
 
 def iso(moment: Time) -> str:
     """Write a moment for machines."""
-    return f"{moment_at(ms_of(moment)).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    ms = min(ms_of(moment), LATEST_MS)
+    return f"{day(ms)}T{clock(ms)}.{ms % 1000:03}Z"
+
+
+def at(moment: Time) -> Markup:
+    """Write the time of day as an element that has all of the moment."""
+    return _time(moment, clock(moment))
+
+
+def when(moment: Time, now_ms: Time) -> Markup:
+    """Write a moment as an element: its time of day, and its date where that is not today."""
+    date = day(moment)
+    return _time(moment, clock(moment) if date == day(now_ms) else f"{date} {clock(moment)}")
+
+
+def _time(moment: Time, text: str) -> Markup:
+    whole = iso(moment)
+    return Markup(f'<time datetime="{whole}" title="{whole}">{text}</time>')  # noqa: S704 - digits alone
 
 
 def number(value: float) -> str:
@@ -215,9 +241,11 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters |= {"json_of": lambda value: json.dumps(value, separators=(",", ":"))}
     environment.globals |= {
+        "at": at,
         "percent": percent,
         "plural": plural,
         "sentence_of": sentence_of,
         "state_words": STATE_WORDS,
+        "when": when,
     }
     return environment

@@ -26,23 +26,23 @@ from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LEASE_TYPES
+from leasehold.protocol.activity import DECIDED, DecisionFilter, QueuedLeasesFilter, QueueFilter, TimelineFilter
 from leasehold.protocol.agreements import Agreement
 from leasehold.protocol.base import RequestModel
-from leasehold.protocol.fields import Number, Text, moment_at, read_moment, unix_ms
+from leasehold.protocol.fields import Name, Number, Text, moment_at, read_moment, unix_ms
 from leasehold.protocol.forecasts import FIGURE_NAMES, LeaseEstimate, WhatIfSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery, Lease, LeaseFilter, LeaseSpec
 from leasehold.protocol.nodes import NodeFilter
 from leasehold.protocol.plans import PlannedAlternative
 from leasehold.protocol.problems import Kind
+from leasehold.protocol.sites import DrainSpec
 from leasehold.routing.registry import routing_policy_names
-from leasehold.service.accounting import Use, Window, account, together
-from leasehold.service.agreements import Accounts
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.dashboard import figures
-from leasehold.service.api.dashboard.pages import HEADERS, STATIC_FILES, duration, ms_of, page, plural, static
-from leasehold.service.api.routers import agreements, forecasts, leases, nodes, sites, usage
+from leasehold.service.api.dashboard.pages import HEADERS, STATIC_FILES, ms_of, page, plural, static
+from leasehold.service.api.routers import activity, agreements, forecasts, leases, nodes, sites, usage
 from leasehold.service.api.routers.changes import EventStream, Follower, _place, follow
-from leasehold.service.api.views import explain, leases_named, show_change, show_lease
+from leasehold.service.api.views import leases_named, show_change, show_lease
 from leasehold.service.auth.errors import Forbidden, TooManyRequests, Unauthenticated
 from leasehold.service.auth.permissions import FEDERATION, Permission, Target, allowed, reach, require, visible
 from leasehold.service.auth.principal import Principal
@@ -54,8 +54,8 @@ from leasehold.service.errors import NoSuchLease, ServiceError, Unavailable
 from leasehold.service.sites import Overview
 from leasehold.service.store import filters
 from leasehold.service.store.filters import EVERYTHING, JournalFilter, Visible
-from leasehold.service.store.rows import JournalRow, UsageRow
-from leasehold.sharing.broker import readings
+from leasehold.service.store.rows import JournalRow
+from leasehold.sharing.broker import next_room_ms, readings
 from leasehold.sharing.offers import BrokerReading
 
 HOME, DOCS, ICON, SIGN_IN, STATIC, FORM = "/", "/docs", "/favicon.ico", "/sign-in", "/static", "/form/jobs"
@@ -67,9 +67,6 @@ FRESH_S = 2.0
 
 _BAD_GATEWAY = 502
 PAGE = 50
-DECIDED = (*(outcome.value for outcome in Outcome), "closed")
-"""What the feed of decisions shows; the other lines of the journal are what followed."""
-
 NOBODY = Visible()
 _DAY_MS = 86_400_000
 
@@ -376,33 +373,18 @@ def _period(call: Call, name: str) -> tuple[str, int, int, int]:
     return title, (now_ms - span_ms) // step_ms * step_ms, now_ms, step_ms
 
 
-_MOST_PARTS = 400_000
-"""Into so many parts by windows the use of a page may fall; a busy federation is drawn in longer steps."""
-
-
-def _windows(begin_ms: int, end_ms: int, step_ms: int, rows: int) -> list[Window]:
-    while rows * ((end_ms - begin_ms) // step_ms + 1) > _MOST_PARTS and step_ms < end_ms - begin_ms:
-        step_ms *= 2
-    return [(at_ms, min(at_ms + step_ms, end_ms)) for at_ms in range(begin_ms, end_ms, step_ms)]
-
-
 @router.get("/loans", response_class=HTMLResponse)
 @needs(Permission.USAGE_SEE)
 async def show_loans(call: Authorized, request: Request, period: str = "1h") -> HTMLResponse:
     """Show who lent how much to whom, and the agreements under which it was."""
     title, begin_ms, end_ms, step_ms = _period(call, period)
     which = filters.UsageFilter(visible(call.principal, Permission.USAGE_SEE), begin_ms, end_ms)
-
-    def sum_up(accounts: Accounts) -> tuple[list[Use], list[Window]]:
-        rows = usage.rows_of(call, accounts, which)
-        windows = _windows(begin_ms, end_ms, step_ms, len(rows))
-        return account(rows, windows), windows
-
-    uses, windows = await call.federation.agreements.drawn_up(sum_up)
+    used, steps = await call.federation.agreements.drawn_up(
+        lambda accounts: usage.used_in_steps(call.federation.store, accounts.going_on, which, step_ms)
+    )
     config = call.federation.config
     domains = {site: domain.name for domain in config.domains for site in domain.sites}
     providers = dict.fromkeys(domains.get(site.name, site.name) for site in config.clusters)
-    found = figures.matrix(uses, windows, list(providers))
     under: tuple[Agreement, ...] = ()
     if reach(call.principal, Permission.AGREEMENT_SEE):
         under = (await agreements.list_agreements(call)).agreements
@@ -411,11 +393,12 @@ async def show_loans(call: Authorized, request: Request, period: str = "1h") -> 
         request,
         "loans.html",
         "/loans",
-        matrix=found,
+        matrix=figures.matrix(used, steps, list(providers)),
+        balances=usage.show_balances(used),
         period=period,
         periods=_PERIODS,
         title=title,
-        step_ms=windows[0][1] - windows[0][0],
+        step_ms=step_ms,
         agreements=under,
     )
 
@@ -429,22 +412,20 @@ async def show_agreement(call: Authorized, request: Request, name: str) -> HTMLR
     now_ms = call.federation.clock()
     consumer = str(agreement.current.terms.get("consumer", ""))
 
-    def read(engine: Engine) -> list[tuple[str, BrokerReading]]:
+    def read(engine: Engine) -> list[tuple[str, BrokerReading, int | None]]:
         sharing = engine.gateway.quotas.sharing
         if sharing is None:
             return []
         places = [site for site in state.sites.sites if site in engine.gateway.sites]
-        return [(site, one) for site in places for one in readings(sharing, consumer, site, now_ms)]
+        return [
+            (site, one, next_room_ms(sharing, one, site, now_ms))
+            for site in places
+            for one in readings(sharing, consumer, site, now_ms)
+            if one.agreement == name
+        ]
 
-    windows = [(site, one) for site, one in await call.federation.ask(read) if one.agreement == name]
-    return show(
-        call, request, "agreement.html", "/loans", agreement=agreement, windows=windows, consumer=consumer, room=_room
-    )
-
-
-def _room(reading: BrokerReading) -> str:
-    """Say when a window has room again at the latest, if nothing more is used: once all that is used has left it."""
-    return f"again within {duration(reading.window_ms)}, if nothing more is used"
+    windows = await call.federation.ask(read)
+    return show(call, request, "agreement.html", "/loans", agreement=agreement, windows=windows, consumer=consumer)
 
 
 # --- 3: queue ------------------------------------------------------------------------------------------------
@@ -457,51 +438,47 @@ class QueueQuery(RequestModel):
     type: Text = ""
     reason: Text = ""
     site: Text = ""
-    after: Number = 0
+    cursor: Text = ""
 
 
 @router.get("/queue", response_class=HTMLResponse)
 @needs(Permission.LEASE_SEE)
-async def show_queue(call: Authorized, request: Request, query: Annotated[QueueQuery, Query()]) -> HTMLResponse:
+async def show_queue(
+    call: Authorized, request: Request, response: Response, query: Annotated[QueueQuery, Query()]
+) -> HTMLResponse:
     """Show what waits, in groups first: by consumer, type and reason; and the leases of a group."""
     if query.type and query.type not in LEASE_TYPES:
         raise InvalidField("type", query.type, f"one of {', '.join(LEASE_TYPES)}")
-    site, after = query.site, query.after
-    sees = visible(call.principal, Permission.LEASE_SEE)
-    every = filters.LeaseFilter(sees, queued=True, site=site or None)
-    store = call.federation.store
-    groups = figures.grouped(await run_in_threadpool(store.queue, every))
-    chosen = {"consumer": query.consumer, "type": query.type, "reason": query.reason, "site": site}
-    rows, following = [], None
-    if any(chosen.values()) or sum(group.leases for group in groups) <= PAGE:
-        which = filters.LeaseFilter(
-            sees,
-            queued=True,
-            site=site or None,
-            consumer=query.consumer or None,
-            lease_type=query.type or None,
-            reason=query.reason or None,
-        )
-        found = await run_in_threadpool(store.queued_leases, which, PAGE + 1, after)
-        rows = [show_lease(row) for row in found[:PAGE]]
-        if len(found) > PAGE:
-            following = _link(request, "/queue", **chosen, after=rows[-1].id)
-    expected = {one.lease: one for one in (await forecasts.list_estimates(call)).leases} if rows else {}
+    found = await activity.show_groups_of_queue(call, QueueFilter.of(site=query.site))
+    chosen = query.model_dump(exclude={"cursor"})
+    rows: tuple[Lease, ...] = ()
+    following = None
+    if any(chosen.values()) or found.leases <= PAGE:
+        which = QueuedLeasesFilter.of(**chosen, limit=PAGE, cursor=query.cursor)
+        listed = await activity.list_queued_leases(call, which, request, response)
+        rows = listed.leases
+        following = _link(request, "/queue", **chosen, cursor=listed.next) if listed.next else None
     return show(
         call,
         request,
         "queue.html",
         "/queue",
-        groups=groups,
-        total=sum(group.leases for group in groups),
-        vms=sum(group.vms for group in groups),
+        groups=figures.grouped(found.groups),
+        total=found.leases,
+        vms=found.vms,
         chosen={name: value for name, value in chosen.items() if value},
         rows=rows,
-        expected=expected,
+        expected=await _expected_of(call, rows),
         following=following,
-        explain=explain,
-        after=after,
+        is_first=not query.cursor,
     )
+
+
+async def _expected_of(call: Call, rows: Sequence[Lease]) -> Mapping[int, LeaseEstimate]:
+    """Look up the estimates of these leases that the caller was just shown."""
+    found, now_ms = call.federation.forecasts, call.federation.clock()
+    known = ((row.id, found.of(row.id)) for row in rows if not row.is_over)
+    return {lease_id: forecasts.show(one, now_ms) for lease_id, one in known if one is not None}
 
 
 # --- 4: timeline ---------------------------------------------------------------------------------------------
@@ -509,7 +486,6 @@ async def show_queue(call: Authorized, request: Request, query: Annotated[QueueQ
 _SPANS: Mapping[str, int] = {
     "1m": 60_000, "2m": 120_000, "5m": 300_000, "15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "1d": _DAY_MS,
 }  # fmt: skip
-_MOST_LINES = 400
 _COMFORTABLE = 350
 """So many leases are well seen in one timeline."""
 
@@ -527,61 +503,39 @@ class TimelineQuery(RequestModel):
 @needs(Permission.USAGE_SEE)
 async def show_timeline(call: Authorized, request: Request, query: Annotated[TimelineQuery, Query()]) -> HTMLResponse:
     """Show what leases held, site by site, and who took room from whom."""
-    federation, now_ms, site = call.federation, call.federation.clock(), query.site
+    now_ms, site = call.federation.clock(), query.site
     sees = visible(call.principal, Permission.USAGE_SEE)
     end_ms = min(now_ms, _moment("to", query.to)) if query.to else now_ms
     span = query.span or await run_in_threadpool(_fitting_span, call, sees, end_ms)
     if span not in _SPANS:
         raise InvalidField("span", span, f"one of {', '.join(_SPANS)}")
     window = (end_ms - _SPANS[span], end_ms)
-    which = filters.UsageFilter(sees, *window, domain=site or None)
-    if site:
-        await federation.sites.check_name(site)
-
-    def look(accounts: Accounts) -> tuple[list[UsageRow], frozenset[int]]:
-        open_ = accounts.going_on.rows(which)
-        finished = federation.store.holding_between(which, figures.MOST_SEGMENTS)
-        return together(finished, open_), frozenset(row.lease_id for row in open_)
-
-    uses, open_ids = await federation.agreements.drawn_up(look)
-    uses = sorted(uses, key=lambda use: use.end_ms)[-figures.MOST_SEGMENTS :]
-    lines = await run_in_threadpool(_preempt_lines, call, window, site)
-    guests = sorted({use.lease_id for use in uses if not use.is_local})
-    rows = await run_in_threadpool(federation.store.leases_by_id, guests)
-    kinds = {row.lease.id: row.lease.request.lease_type.label for row in rows}
-    preemptions = _by_taker(lines, await _seer(call, lines))
-    slots = {one.name: one.slots for one in federation.config.clusters if site in ("", one.name)}
+    which = TimelineFilter.of(
+        since=moment_at(window[0]), until=moment_at(window[1]), site=site, limit=figures.MOST_SEGMENTS
+    )
+    found = await activity.show_what_was_held(call, which)
     half_ms = _SPANS[span] // 2
     return show(
         call,
         request,
         "timeline.html",
         "/timeline",
-        lanes=figures.lanes(slots, uses, open_ids, kinds, window, preemptions),
+        lanes=figures.lanes(found),
+        more=found.more,
         window=window,
         span=span,
         spans=_SPANS,
         site=site,
-        sites=[one.name for one in federation.config.clusters],
+        sites=[one.name for one in call.federation.config.clusters],
         chosen=query.lease,
         is_now=not query.to,
-        preemptions=sorted(preemptions, reverse=True),
+        preemptions=found.preemptions[::-1],
         earlier=_link(request, "/timeline", span=span, site=site, to=_iso(end_ms - half_ms)),
         later=_link(request, "/timeline", span=span, site=site, to=_iso(end_ms + half_ms)) if query.to else None,
         current=_link(request, "/timeline", span=span, site=site),
         ticks=[(10_000 * tick // 6, window[0] + _SPANS[span] * tick // 6) for tick in range(1, 6)],
         sees_all=sees.everything,
     )
-
-
-def _by_taker(lines: Sequence[JournalRow], may_see: Callable[[int], bool]) -> list[tuple[int, str, int, list[int]]]:
-    """Put the preemptions among these lines together: when, where, for which lease, and which gave way."""
-    moments: dict[tuple[int, str, int], list[int]] = {}
-    for line in lines:
-        taker = show_change(line, may_see).detail.get("preemption", {}).get("for_lease")
-        if isinstance(taker, int) and line.lease_id is not None:
-            moments.setdefault((line.at_ms, line.site, taker), []).append(line.lease_id)
-    return [(at_ms, site, taker, victims) for (at_ms, site, taker), victims in moments.items()]
 
 
 def _fitting_span(call: Call, sees: Visible, end_ms: int) -> str:
@@ -594,13 +548,6 @@ def _fitting_span(call: Call, sees: Visible, end_ms: int) -> str:
     if len(latest) == _COMFORTABLE:
         return next((name for name, span_ms in reversed([*_SPANS.items()]) if span_ms <= age_ms), "1m")
     return next((name for name, span_ms in _SPANS.items() if span_ms >= age_ms), "1h")
-
-
-def _preempt_lines(call: Call, window: tuple[int, int], site: str) -> list[JournalRow]:
-    store = call.federation.store
-    sees = visible(call.principal, Permission.LEASE_SEE) if reach(call.principal, Permission.LEASE_SEE) else NOBODY
-    which = JournalFilter(sees, site=site or None, whats=(Outcome.PREEMPT.value,))
-    return store.lines_between(store.seq_at(window[0]), store.seq_at(window[1] + 1), _MOST_LINES, which=which)
 
 
 async def _seer(call: Call, lines: Sequence[JournalRow]) -> Callable[[int], bool]:
@@ -658,6 +605,7 @@ async def show_leases(
         "leases.html",
         "/leases",
         rows=found.leases,
+        expected=await _expected_of(call, found.leases),
         states=list(_STATES),
         following=_link(request, "/leases", **chosen, cursor=found.next) if found.next else None,
         is_first=not query.cursor,
@@ -681,7 +629,13 @@ async def show_story(
     return await _story(call, request, response, lease_id, cursor=cursor, done=done, helps=bool(help))
 
 
-_DONE = {"cancelled": "The lease was cancelled.", "extended": "The lease was extended.", "submitted": "Submitted."}
+_DONE = {
+    "cancelled": "The lease was cancelled.",
+    "extended": "The lease was extended.",
+    "submitted": "Submitted.",
+    "drained": "The site is drained: no more leases start here, and running ones stay.",
+    "resumed": "The site takes leases again.",
+}
 
 
 async def _story(  # noqa: PLR0913 - as above
@@ -796,7 +750,7 @@ async def extend(call: Authorized, request: Request, response: Response, lease_i
 @router.get("/nodes", response_class=HTMLResponse)
 @needs(Permission.NODE_SEE)
 async def show_nodes(
-    call: Authorized, request: Request, response: Response, site: str = "", cursor: str = ""
+    call: Authorized, request: Request, response: Response, site: str = "", cursor: str = "", done: str = ""
 ) -> HTMLResponse:
     """Show the nodes of a site as bars: what is in use of their cores, and what is wrong with them."""
     states = (await sites.list_sites(call)).sites
@@ -806,7 +760,7 @@ async def show_nodes(
     query = NodeFilter.of(site=site, brief=True, limit=200, cursor=cursor)
     found = await nodes.list_nodes(call, query, request, response)
     following = _link(request, "/nodes", site=site, cursor=found.next) if found.next else None
-    drain = allowed(call.principal, Permission.SITE_DRAIN, Target.site(site))
+    may_drain = allowed(call.principal, Permission.SITE_DRAIN, Target.site(state.name))
     return show(
         call,
         request,
@@ -816,9 +770,27 @@ async def show_nodes(
         sites=names,
         rows=found.nodes,
         following=following,
-        may_drain=drain,
+        may_drain=may_drain,
+        done=_DONE.get(done, ""),
         is_first=not cursor,
     )
+
+
+@router.post("/sites/{name}/drain")
+@needs(Permission.SITE_DRAIN)
+async def drain(call: Authorized, request: Request, name: Name) -> Response:
+    """Drain a site with the note of the form, and show it."""
+    note = (await _form(request)).get("note", "")
+    await sites.drain_site(call, name, DrainSpec(note=note))
+    return RedirectResponse(_link(request, "/nodes", site=name, done="drained"), 303)
+
+
+@router.post("/sites/{name}/resume")
+@needs(Permission.SITE_DRAIN)
+async def resume(call: Authorized, request: Request, name: Name) -> Response:
+    """Let a site take leases again, and show it."""
+    await sites.resume_site(call, name)
+    return RedirectResponse(_link(request, "/nodes", site=name, done="resumed"), 303)
 
 
 # --- 7: what if ----------------------------------------------------------------------------------------------
@@ -1006,50 +978,40 @@ async def show_history(call: Authorized, request: Request, period: str = "1h") -
 
 
 class DecisionsQuery(RequestModel):
-    """Which decisions: of this kind, for this reason, at this site, about this; and before which line."""
+    """Which decisions: of this kind, for this reason, at this site, about this; and where a page begins."""
 
     what: Text = ""
     reason: Text = ""
     site: Text = ""
     consumer: Text = ""
     lease: Text = ""
-    before: Number | None = None
+    cursor: Text = ""
 
 
 @router.get("/decisions", response_class=HTMLResponse)
 @needs(Permission.CHANGES_SEE)
-async def show_decisions(call: Authorized, request: Request, query: Annotated[DecisionsQuery, Query()]) -> HTMLResponse:
+async def show_decisions(
+    call: Authorized, request: Request, response: Response, query: Annotated[DecisionsQuery, Query()]
+) -> HTMLResponse:
     """List what was decided, latest first; each line has an address of its own."""
-    if query.what and query.what not in DECIDED:
-        raise InvalidField("what", query.what, f"one of {', '.join(DECIDED)}")
     if query.lease and not (query.lease.isascii() and query.lease.isdecimal()):
         raise InvalidField("lease", query.lease, "the number of a lease")
-    before = query.before
-    which = JournalFilter(
-        visible(call.principal, Permission.CHANGES_SEE),
-        site=query.site or None,
-        leases=(int(query.lease),) if query.lease else (),
-        whats=(query.what,) if query.what else DECIDED,
-        reason=query.reason or None,
-        consumer=query.consumer or None,
-    )
-    found = await run_in_threadpool(call.federation.store.lines_before, before, PAGE + 1, which)
-    lines = found[:PAGE]
-    may_see = await _seer(call, lines)
-    chosen = query.model_dump(exclude={"before"})
-    following = _link(request, "/decisions", **chosen, before=lines[-1].seq) if len(found) > PAGE else None
+    chosen = query.model_dump(exclude={"cursor"})
+    lease = int(query.lease) if query.lease else None
+    which = DecisionFilter.of(**chosen | {"lease": lease}, limit=PAGE, cursor=query.cursor)
+    found = await activity.list_decisions(call, which, request, response)
     return show(
         call,
         request,
         "decisions.html",
         "/decisions",
-        lines=[show_change(line, may_see) for line in lines],
+        lines=found.decisions,
         chosen=chosen,
         whats=DECIDED,
         reasons=sorted(Reason),
         sites=[one.name for one in call.federation.config.clusters],
-        following=following,
-        is_first=before is None,
+        following=_link(request, "/decisions", **chosen, cursor=found.next) if found.next else None,
+        is_first=not query.cursor,
     )
 
 

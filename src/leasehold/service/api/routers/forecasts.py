@@ -45,7 +45,7 @@ async def list_estimates(call: Authorized) -> EstimateList:
     """
     found, now_ms = call.federation.forecasts.all(), call.federation.clock()
     may_see = await run_in_threadpool(seen_by, call, Permission.LEASE_SEE, [one.of.lease_id for one in found])
-    return EstimateList(leases=tuple(_show(one, now_ms) for one in found if may_see(one.of.lease_id)))
+    return EstimateList(leases=tuple(show(one, now_ms) for one in found if may_see(one.of.lease_id)))
 
 
 @router.get("/estimates/{lease_id}", operation_id="showEstimate", responses=refuses(Kind.NO_SUCH_LEASE))
@@ -56,7 +56,7 @@ async def show_estimate(call: Authorized, lease_id: Number) -> LeaseEstimate:
     found = call.federation.forecasts.of(lease_id)
     if found is None or not may_see(lease_id):
         raise NoSuchLease(lease_id)
-    return _show(found, call.federation.clock())
+    return show(found, call.federation.clock())
 
 
 @router.get("/calibration", operation_id="showCalibration")
@@ -106,7 +106,8 @@ async def take_snapshot(call: Authorized, query: Annotated[SnapshotQuery, Query(
     return Response(content, media_type="application/octet-stream")
 
 
-def _show(found: Estimated, now_ms: int) -> LeaseEstimate:
+def show(found: Estimated, now_ms: int) -> LeaseEstimate:
+    """Show what is expected of a lease."""
     return LeaseEstimate(
         lease=found.of.lease_id,
         made_at=moment_at(found.made_ms),
