@@ -11,9 +11,10 @@ MAX_FILE_BYTES = 2**50
 PIECE_BYTES = 4 * 1024 * 1024
 """So much of a file is sent at once, at most."""
 
-_HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+A_HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+"""Of `test`, for examples."""
 _FILE = {
-    "sha256": _HASH, "name": "sky.fits", "size_bytes": 4, "received_bytes": 4, "is_complete": True,
+    "sha256": A_HASH, "name": "sky.fits", "size_bytes": 4, "received_bytes": 4, "is_complete": True,
     "created_at": A_MOMENT,
 }  # fmt: skip
 
@@ -24,7 +25,7 @@ Sha256 = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, patt
 class FileSpec(RequestModel):
     """A file that is to be stored; its content follows in pieces."""
 
-    model_config = examples({"sha256": _HASH, "name": "sky.fits", "size_bytes": 4})
+    model_config = examples({"sha256": A_HASH, "name": "sky.fits", "size_bytes": 4})
 
     sha256: Sha256 = Field(description="SHA-256 of its content.")
     name: FileName = Field(description="Its name, for display.")

@@ -230,9 +230,18 @@ class SlurmCluster:
         return len(self.nodes) * CPUS_PER_NODE
 
     def run(self, *command: str) -> str:
-        """Run a Slurm command on it, and give what it wrote; raises SlurmFailed where it failed."""
+        """Run a Slurm command in its folder, and give what it wrote; raises SlurmFailed where it failed.
+
+        There a job without `--output` leaves its ``slurm-N.out``.
+        """
         done = subprocess.run(  # noqa: S603 - our own
-            command, env=self.environment(), capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
         )
         if done.returncode:
             raise SlurmFailed(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -2,12 +2,16 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.api.house import House
+from starlette.responses import FileResponse
+from tests.service.api.house import SETTINGS, House, house_in
 from tests.service.api.job_house import asked, furnished, over, submit
+
+from leasehold.service.auth.limits import RateLimit
 
 CONTENT = b"the sky, " * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -138,3 +142,33 @@ def test_a_part_that_the_file_does_not_have_is_a_problem_and_says_the_size(house
     malformed = part("nights=1-2")
     assert (malformed.status_code, malformed.json()["field"]) == (422, "Range")
     assert part("bytes=0-1").headers["Content-Type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize("said", ["", "bytes=4-8"])
+@pytest.mark.parametrize("when", ["before it is looked at", "before it is opened"])
+def test_a_file_that_is_removed_while_it_is_asked_for_is_none(
+    house: House, monkeypatch: pytest.MonkeyPatch, when: str, said: str
+) -> None:
+    token = house.token()
+    stored(house, token)
+    name = "__call__" if when == "before it is looked at" else "_open_file"
+    original = getattr(FileResponse, name)
+
+    def too_late(response: FileResponse, *rest: Any) -> Any:
+        Path(response.path).unlink()
+        return original(response, *rest)
+
+    monkeypatch.setattr(FileResponse, name, too_late)
+    headers = {"Range": said} if said else {}
+    answer = house.ask("GET", f"/v1/files/{SHA256}/content", token, headers=headers)
+    assert (answer.status_code, answer.json()["detail"]) == (404, f"no file with SHA-256 {SHA256}")
+
+
+def test_an_array_counts_as_many_submissions_as_it_has_jobs(tmp_path: Path) -> None:
+    limits = replace(SETTINGS, submissions=RateLimit(0.001, 5))
+    with house_in(tmp_path, limits) as house:
+        house.wait_for_nodes(2)
+        token = house.token()
+        many = house.ask("POST", "/v1/jobs", token, json=asked(array=[1, 2, 3, 4, 5]))
+        assert many.status_code == 201, many.text
+        assert house.ask("POST", "/v1/jobs", token, json=asked()).status_code == 429

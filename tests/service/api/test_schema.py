@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.searching import PROFILE, examples
 from tests.service.api.house import House, house_in
 
+from leasehold.protocol.files import A_HASH
 from leasehold.service import forecasts
 from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.routers import changes
@@ -79,7 +80,7 @@ async def _read(receive: Receive) -> bytes:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A house with leases, the one of the examples among them; its streams end when they are quiet."""
+    """A house with leases and a file, those of the examples among them; its streams end when they are quiet."""
     folder: Path = tmp_path_factory.mktemp("house")
 
     follow = changes.follow  # the name is patched below
@@ -105,6 +106,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         token = house.token(sites=("das3",))
         for number in range(42):
             house.submit(token, type=None, local=True, vms=32, name=f"night-{number}")
+        house.federation.files.announce("operator", A_HASH, "sky.fits", 4, 0)
+        house.federation.files.write("operator", A_HASH, 0, b"test")
         yield house
 
 

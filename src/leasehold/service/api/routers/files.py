@@ -4,6 +4,7 @@ import re
 from pathlib import Path as PathOnDisk
 from typing import Annotated, Any
 
+from anyio import Path as AsyncPath
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
@@ -12,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.fields import moment_at
-from leasehold.protocol.files import PIECE_BYTES, FileList, FileSpec, Sha256, StoredFile
+from leasehold.protocol.files import A_HASH, PIECE_BYTES, FileList, FileSpec, Sha256, StoredFile
 from leasehold.protocol.problems import Kind
 from leasehold.service import files as service
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
@@ -21,7 +22,7 @@ from leasehold.service.auth.permissions import Permission
 
 router = APIRouter(prefix="/v1/files", tags=["jobs"], route_class=GuardedRoute)
 
-Hash = Annotated[Sha256, Path(description="SHA-256 of the content.")]
+Hash = Annotated[Sha256, Path(description="SHA-256 of the content.", examples=[A_HASH])]
 _RANGE = re.compile(r"bytes (?P<first>\d{1,18})-(?P<last>\d{1,18})/\d{1,18}")
 _MALFORMED, _UNSATISFIABLE = 400, 416
 
@@ -29,27 +30,42 @@ _MALFORMED, _UNSATISFIABLE = 400, 416
 class Content(FileResponse):
     """The content of a stored file, or the parts of it that `Range` names.
 
-    The framework answers a wrong `Range` in plain text; here it is a problem like any other.
+    The framework answers a wrong `Range` in plain text, and a file that is removed meanwhile with a defect; here both
+    are problems like any other. So nothing is sent before the file was opened.
     """
 
     media_type = "application/octet-stream"
 
-    def __init__(self, path: PathOnDisk) -> None:
+    def __init__(self, path: PathOnDisk, gone: service.NoSuchFile) -> None:
+        """``gone`` is what is said where the file is removed before it was opened."""
         super().__init__(path, media_type=self.media_type)
+        self._gone = gone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. Raises InvalidField and NoSuchPart before anything is sent."""
+        """Send it. Raises InvalidField, NoSuchPart and NoSuchFile before anything is sent."""
         said = Headers(scope=scope).get("range", "")
+        start: Message | None = None
 
         async def checking(message: Message) -> None:
+            nonlocal start
             if message["type"] == "http.response.start":
                 if message["status"] == _MALFORMED:
                     raise InvalidField("Range", said, "bytes=FIRST-LAST")
                 if message["status"] == _UNSATISFIABLE:
                     raise service.NoSuchPart(said, Headers(raw=message["headers"])["content-range"])
+                start = message
+                return
+            if start is not None:
+                first, start = start, None
+                await send(first)
             await send(message)
 
-        await super().__call__(scope, receive, checking)
+        try:
+            await super().__call__(scope, receive, checking)
+        except (FileNotFoundError, RuntimeError):
+            if await AsyncPath(self.path).exists():
+                raise
+            raise self._gone from None
 
 
 PARTS: dict[int | str, dict[str, Any]] = {
@@ -122,7 +138,7 @@ async def show_one_file(call: Authorized, sha256: Hash) -> StoredFile:
 @needs(Permission.JOB_SEE)
 async def read_file(call: Authorized, sha256: Hash) -> Content:
     """Return the content of one of the caller's files, or a part of it (`Range`)."""
-    return Content(call.federation.files.content(call.principal.consumer, sha256))
+    return Content(call.federation.files.content(call.principal.consumer, sha256), service.NoSuchFile(sha256))
 
 
 @router.delete("/{sha256}", operation_id="removeFile", status_code=204, responses=refuses(Kind.NO_SUCH_FILE))

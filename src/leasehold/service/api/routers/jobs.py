@@ -74,11 +74,14 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
     """Submit a command, to be run where its needs are met.
 
     XML is accepted too, as `application/xml` with the names of JSDL. The response comes once the job is stored
-    durably: whatever happens then, it runs to its end and has one result.
+    durably: whatever happens then, it runs to its end and has one result. An array counts as many submissions as it
+    has jobs, against the rate limit and the limit of open requests alike.
     """
     command = _submission(body, call.principal, idempotency_key)
     check_files(call.federation.files, command)
     found, new = await call.federation.jobs.submit(command)
+    if new and command.array:
+        call.charge(len(command.array) - 1)
     job = show_job(*found)
     response.headers["Location"] = f"{router.prefix}/{job.id}"
     response.status_code = 201 if new else 200
@@ -186,10 +189,11 @@ async def read_job_file(call: Authorized, job_id: Number, name: str) -> Content:
     """Return the content of a file that a job left behind, or a part of it (`Range`)."""
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
+    gone = NoSuchFile(f"(of job {job_id}: {name!r:.200})")
     for file in () if result is None else result.files:
         if file.name == name and file.sha256:
-            return Content(call.federation.files.content(row.record.request.consumer, file.sha256))
-    raise NoSuchFile(f"(of job {job_id}: {name!r:.200})")
+            return Content(call.federation.files.content(row.record.request.consumer, file.sha256), gone)
+    raise gone
 
 
 def check_files(files: FileStore, command: SubmitJob) -> None:
