@@ -38,6 +38,11 @@ GROWN: dict[str, tuple[Sequence[int], Sequence[int]]] = {
 }
 """The sizes of each kind of `bench.growth`: those of a default run, and of a full one."""
 HELD = (1_000, 10_000, 100_000)
+PAGES = {
+    "overview": "/", "loans": "/loans", "queue": "/queue", "timeline": "/timeline", "leases": "/leases",
+    "story": "/leases/77", "nodes": "/nodes?site=site-0", "history": "/history", "decisions": "/decisions",
+}  # fmt: skip
+"""Addresses of the pages that `bench.dashboard` asks for; it is wanted that each takes 0.2 s at most."""
 
 
 def replay(log: Path, run: Path, *flags: str) -> list[str]:
@@ -200,7 +205,7 @@ def dashboard(setting: Setting) -> Iterator[Reading]:
     folder = setting.folder / "dashboard"
     folder.mkdir()
     found = answer_of("bench.dashboard", str(folder), str(leases))
-    for name, path in (("overview", "/"), ("queue", "/queue"), ("story", "/leases/77"), ("timeline", "/timeline")):
+    for name, path in PAGES.items():
         yield Reading(f"dashboard.{name}", PURE, f"{leases:,} leases", found[path] / 1000 * pace)
 
 
