@@ -502,4 +502,5 @@ class Federation:
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.agreements.count(self.clock())
         jobs = Counter(record.state.value for record in engine.jobs.scheduler.records.values())
-        return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties)
+        estimates = self.forecasts.gauges()
+        return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties, estimates)

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import exp
 from random import Random
 from typing import Any
 
@@ -36,6 +38,7 @@ from leasehold.service.config import EstimatesSpec
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import Unavailable
+from leasehold.service.metrics import PREDICTED, EstimateGauges
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store
@@ -158,6 +161,7 @@ class Forecasts:
         self._estimated: dict[int, Estimated] = {}
         self._open: dict[tuple[int, str, int], Prediction] = {}
         self._past: dict[int, PastRequest] = {}
+        self._made_ms: int | None = None
         self._seed = 0
         self._recall(store.snapshots().get(ESTIMATES))
 
@@ -168,6 +172,25 @@ class Forecasts:
     def all(self) -> list[Estimated]:
         """Give what is said of all leases, by number."""
         return [self._estimated[number] for number in sorted(self._estimated)]
+
+    def gauges(self) -> EstimateGauges:
+        """Say how the estimates are and did."""
+        scored: dict[tuple[str, str], int] = {}
+        widths: dict[str, float] = {}
+        for one in self.calibration.scores():
+            if one.kind.whom:
+                continue  # it is part of what is predicted at all
+            what = one.kind.what
+            for outcome, count in zip(PREDICTED, (one.covered, one.below, one.above), strict=True):
+                scored[what, outcome] = scored.get((what, outcome), 0) + count
+            widths[what] = widths.get(what, 0.0) + one.width * one.scored
+        totals = {what: sum(scored[what, outcome] for outcome in PREDICTED) for what in widths}
+        return EstimateGauges(
+            len(self._estimated),
+            None if self._made_ms is None else max(0, self._clock() - self._made_ms) / 1000,
+            scored,
+            {what: exp(width / totals[what]) for what, width in widths.items()},
+        )
 
     async def run(self) -> None:
         """Keep the estimates up to date, for as long as it is not cancelled."""
@@ -199,17 +222,21 @@ class Forecasts:
         self._seed += 1
         found, cpu_s = list[LeaseEstimates](), 0.0
         if wanted:
-            request = worker.ask_estimates(
-                snapshot,
-                self.calibration.memory(),
-                [lease.id for lease in wanted],
-                replications=self.settings.replications,
-                seed=self._seed,
-                budget_s=_BUDGET_S,
+            request = await asyncio.to_thread(
+                partial(
+                    worker.ask_estimates,
+                    snapshot,
+                    self.calibration.memory(),
+                    [lease.id for lease in wanted],
+                    replications=self.settings.replications,
+                    seed=self._seed,
+                    budget_s=_BUDGET_S,
+                )
             )
             answer = await self._worker.ask(request, _BUDGET_S + _GRACE_S)
             found, cpu_s = worker.read_estimates(answer), worker.cpu_s(answer)
         self._estimated = {one.lease_id: Estimated(snapshot.taken_ms, one) for one in found}
+        self._made_ms = snapshot.taken_ms
         leases = {lease.id: lease for lease in wanted}
         is_new = [self._keep(estimate, leases[one.lease_id]) for one in found for estimate in one.estimates]
         if learnt or any(is_new):

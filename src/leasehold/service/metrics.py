@@ -11,10 +11,11 @@ from enum import StrEnum
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from leasehold.forecasting.calibration import WHAT
 from leasehold.jobs.job import JobReason, JobState
 from leasehold.model.event import Operation
 from leasehold.model.lease import LeaseState
@@ -31,6 +32,22 @@ LIVE_STATES = tuple(state.value for state in LeaseState if not state.is_final)
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateGauges:
+    """How the estimates of a gateway are and did.
+
+    ``leases``   leases that have one now
+    ``age_s``    how old these are, in seconds; None before the first
+    ``scored``   predictions that were scored, by what was predicted and `PREDICTED`
+    ``factors``  mean ratio of the ends of their 90 % intervals, by what was predicted; nothing where none was scored
+    """
+
+    leases: int = 0
+    age_s: float | None = None
+    scored: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class GaugeSnapshot:
     """How many there are now; what is left out is 0.
 
@@ -42,6 +59,7 @@ class GaugeSnapshot:
                     operation
     ``jobs``        open jobs by state
     ``agreements``  that are in force, and ``penalties`` that stand
+    ``estimates``   how estimates are and did
     """
 
     leases: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -52,6 +70,7 @@ class GaugeSnapshot:
     jobs: Mapping[str, int] = field(default_factory=dict)
     agreements: int = 0
     penalties: int = 0
+    estimates: EstimateGauges = EstimateGauges()
 
 
 class GaugeCollector(Collector):
@@ -72,6 +91,11 @@ class GaugeCollector(Collector):
         yield _jobs(now.jobs)
         yield _number("agreements_in_force", "Agreements in force", now.agreements)
         yield _number("penalties_active", "Penalties for breaches of agreements that have not ended", now.penalties)
+        yield _number("estimated_leases", "Leases with an estimate", now.estimates.leases)
+        if now.estimates.age_s is not None:
+            yield _number("estimates_age_seconds", "Age of the present estimates", now.estimates.age_s)
+        yield _predictions(now.estimates.scored)
+        yield _widths(now.estimates.factors)
 
 
 def _gauge(
@@ -90,8 +114,29 @@ def _gauge(
     return gauge
 
 
-def _number(name: str, meaning: str, value: int) -> Metric:
+def _number(name: str, meaning: str, value: float) -> Metric:
     return GaugeMetricFamily(f"leasehold_{name}", f"{meaning}.", value=value)
+
+
+def _predictions(scored: Mapping[tuple[str, str], int]) -> Metric:
+    counter = CounterMetricFamily(
+        "leasehold_predictions", "Predictions that were scored, by outcome.", labels=["what", "outcome"]
+    )
+    for what in WHAT:
+        for outcome in PREDICTED:
+            counter.add_metric([what, outcome], scored.get((what, outcome), 0))
+    return counter
+
+
+def _widths(factors: Mapping[str, float]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "leasehold_prediction_width_factor",
+        "Mean ratio of the ends of 90 % intervals that were scored.",
+        labels=["what"],
+    )
+    for what, factor in sorted(factors.items()):
+        gauge.add_metric([what], factor)
+    return gauge
 
 
 def _up(up: Mapping[str, bool]) -> Metric:
@@ -118,6 +163,9 @@ def _factors(factors: Mapping[tuple[str, str], float]) -> Metric:
         gauge.add_metric([site, operation], factor)
     return gauge
 
+
+PREDICTED = ("covered", "early", "late")
+"""What became of a prediction: it came true within its 90 % interval, before it or after it."""
 
 TAKEN = ("accepted", "repeated", "rejected")
 """What became of a request for a lease: taken in, answered as an identical one before it, or not taken in."""

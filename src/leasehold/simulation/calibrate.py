@@ -54,6 +54,9 @@ from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
 
+MOST_LEASES, LEAST_FUTURES = 10_000, 4
+"""Futures of one prediction, times open leases, are bounded: a queue of thousands is simulated at least four times."""
+
 WARM_UP = 0.1
 """In this part of the requests nothing is predicted: little was seen."""
 
@@ -202,7 +205,8 @@ class _Scorer:
         )
         learnt = watch.run_times, Arrivals(chain(*watch.past.values()), now_ms)
         seed = stream(self.sampling.seed, lease.id, what).getrandbits(32)
-        how = Forecast(self.sampling.replications, seed, to_the_end=what == CONTINUES)
+        most = max(LEAST_FUTURES, MOST_LEASES // len(snapshot.leases))
+        how = Forecast(min(self.sampling.replications, most), seed, to_the_end=what == CONTINUES)
         futures = simulate(snapshot, [lease.id], how, learnt=learnt)
         self._keep(lease, what, futures, now_ms)
 
@@ -219,7 +223,7 @@ class _Scorer:
             kind,
             now_ms,
             self.calibration.interval(kind, raw, now_ms),
-            Interval(now_ms + raw.at(-1), now_ms + raw.at(0), now_ms + raw.at(1)),
+            raw.alone(now_ms),
             self._baseline(kind, now_ms),
             raw,
         )

@@ -73,6 +73,10 @@ def test_what_was_predicted_is_scored_when_it_has_happened_and_that_outlives_the
     (score,) = [one for one in shown["scores"] if (one["whom"], one["site"]) == ("", "")]
     # The user took back what it waited for, an hour early: no interval of a forecast that knew better holds that.
     assert (score["what"], score["scored"], score["covered"], score["below"]) == ("start", 1, 0, 1)
+    gauges = house.federation.forecasts.gauges()
+    assert (gauges.scored["start", "early"], gauges.scored["start", "covered"]) == (1, 0)
+    assert gauges.age_s is not None
+    assert gauges.factors.keys() == {"start"}
     (prediction,) = shown["predictions"]
     started = house.ask("GET", f"/v1/leases/{waiting}", token).json()["started_at"]
     assert (prediction["lease"], prediction["happened_at"]) == (waiting, started)

@@ -18,7 +18,7 @@ from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.metrics import Difference, GaugeSnapshot, Metrics
+from leasehold.service.metrics import Difference, EstimateGauges, GaugeSnapshot, Metrics
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -42,7 +42,8 @@ def series() -> dict[str, set[str]]:
     metrics.invariants(ok=True)
     metrics.answered("/v1/leases", "GET", 200, 0.1)
     metrics.took("das3", Operation.SUSPEND, 2.5)
-    metrics.show(lambda: GaugeSnapshot(up={"das3": True}, factors={("das3", "suspend"): 0.1}))
+    estimates = EstimateGauges(age_s=3.0, factors={"start": 2.0})
+    metrics.show(lambda: GaugeSnapshot(up={"das3": True}, factors={("das3", "suspend"): 0.1}, estimates=estimates))
     samples = [sample for family in metrics.registry.collect() for sample in family.samples]
     return {sample.name: set(sample.labels) for sample in samples}
 

@@ -9,7 +9,7 @@ from leasehold.jobs.job import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.metrics import Difference, GaugeSnapshot, Metrics
+from leasehold.service.metrics import Difference, EstimateGauges, GaugeSnapshot, Metrics
 
 Labels = dict[str, str]
 
@@ -32,6 +32,23 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     found = [sample.value for sample in samples if sample.name == name and sample.labels == labels]
     return found[0] if found else None
+
+
+class TestEstimates:
+    def test_how_they_did_is_counted_by_outcome_and_nothing_is_said_before_there_are_any(
+        self, metrics: Metrics
+    ) -> None:
+        metrics.show(GaugeSnapshot)
+        assert value(metrics, "leasehold_predictions_total", what="start", outcome="covered") == 0
+        assert value(metrics, "leasehold_estimates_age_seconds") is None
+        assert value(metrics, "leasehold_prediction_width_factor", what="start") is None
+        scored = {("start", "covered"): 9, ("start", "late"): 1}
+        metrics.show(lambda: GaugeSnapshot(estimates=EstimateGauges(4, 2.5, scored, {"start": 3.0})))
+        assert value(metrics, "leasehold_predictions_total", what="start", outcome="covered") == 9
+        assert value(metrics, "leasehold_predictions_total", what="start", outcome="late") == 1
+        assert value(metrics, "leasehold_estimated_leases") == 4
+        assert value(metrics, "leasehold_estimates_age_seconds") == 2.5
+        assert value(metrics, "leasehold_prediction_width_factor", what="start") == 3.0
 
 
 class TestCounting:
