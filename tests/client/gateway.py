@@ -117,6 +117,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "ready_at": MOMENT,
         "deadline_at": None,
         "planned_start_at": None,
+        "expected": None,
         "started_at": MOMENT,
         "ends_at": "2026-11-21T11:43:36.120Z",
         "ended_at": None,
@@ -174,7 +175,7 @@ def job(job_id: int = 7, **values: Any) -> dict[str, Any]:
     return {
         "id": job_id, "name": "survey", "state": "running", "reason": "runs-on-nodes",
         "explanation": "gets nodes that have what it needs", "what": "", "consumer": "physics",
-        "group": "", "submitted_at": MOMENT, "deadline": None, "ended_at": None, "next_try_at": None,
+        "group": "", "submitted_at": MOMENT, "deadline": None, "ended_at": None, "expected": None, "next_try_at": None,
         "command": ["python3", "run.py"], "environment": {}, "outputs": [], "array": None, "array_index": None,
         "type": "suspendable", "backup": "none", "reliability": None,
         "surest": None, "needs": needs, "restarts": 3, "restarts_used": 0, "exit_status": None,

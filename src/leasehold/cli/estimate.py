@@ -54,6 +54,33 @@ def show(
         answer("\n".join(sentences(found, times.now())))
 
 
+@app.command()
+def job(
+    job_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="Number of a job.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Show when the leases of a job's attempts are expected to start and to end, and what may move that.
+
+    Nothing can be said of a job that waits for nodes, since machines were not asked for yet.
+    """
+    from leasehold.client import NotFound
+
+    found: list[LeaseEstimate] = []
+    with gateway() as client:
+        for attempt in client.jobs.get(job_id).attempts:
+            if attempt.lease is not None and attempt.ended_at is None:
+                try:
+                    found.append(client.forecasts.get(attempt.lease))
+                except NotFound:
+                    continue  # nothing is known yet
+    if json:
+        answer_json({"estimates": found})
+    elif found:
+        answer("\n".join(line for one in found for line in [f"lease {one.lease}", *sentences(one, times.now())]))
+    else:
+        answer(f"Nothing can be said of job {job_id}: it has ended, or waits for nodes, or was not looked at yet.")
+
+
 def sentences(found: "LeaseEstimate", at: "datetime") -> list[str]:
     """Say what is expected of a lease, a line for each thing, and below it what may move that."""
     lines: list[str] = []

@@ -251,10 +251,22 @@ def submit(options: LeaseOptions, json: Json = False) -> None:
 
 @app.command()
 @taking(LeaseOptions)
-def plan(options: LeaseOptions, json: Json = False) -> None:
+def plan(
+    options: LeaseOptions,
+    within: Annotated[
+        int,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=30,
+            help="About how long to simulate futures, for intervals and risks; 0: not at all.",
+        ),
+    ] = 2,
+    json: Json = False,
+) -> None:
     """Predict what would happen to a lease submitted now, without submitting it.
 
-    Where and when it would start and end, at whose cost, how often such leases are preempted there, what
+    Where and when it would start and end, at whose cost, how likely it is preempted as each lease type, what
     agreements leave, and which other requests would be better off. Exits with 0 if it would start as asked, with 1 if
     it would wait or has other consequences, with 3 if it would be refused. --wait and --idempotency-key change nothing.
     """
@@ -263,7 +275,7 @@ def plan(options: LeaseOptions, json: Json = False) -> None:
     at = times.now()
     spec = options.spec(at)
     with gateway() as client:
-        planned = client.leases.plan(spec)
+        planned = client.leases.plan(spec, within_s=within)
     answer_plan(planned, spec.duration_s, at, json=json)
 
 

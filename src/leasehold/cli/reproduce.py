@@ -113,6 +113,9 @@ _ALL = (
         "Victim selection: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
     ),
     Packaged("beyond", "beyond", "Leasehold's own routing policies beside the published ones."),
+    Packaged(
+        "calibration", "calibration", "Whether 90 % intervals of start times cover what happens, and how wide they are."
+    ),
 )
 EVALUATIONS = {one.name: one for one in _ALL}
 EVERYTHING = "all"
@@ -207,7 +210,9 @@ Dask = Annotated[
 ]
 Logs = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Folder of public workload logs, for beyond.", show_default=False),
+    typer.Option(
+        metavar="FOLDER", help="Folder of public workload logs, for beyond and calibration.", show_default=False
+    ),
 ]
 Recheck = Annotated[
     int | None,

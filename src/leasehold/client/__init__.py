@@ -81,6 +81,7 @@ from leasehold.protocol.jobs import (
 )
 from leasehold.protocol.leases import (
     Change,
+    ExpectedStart,
     JournalEntry,
     Lease,
     LeaseAccess,
@@ -105,6 +106,7 @@ from leasehold.protocol.plans import (
     ComponentEnvironment,
     DomainOffer,
     Elsewhere,
+    ForeseenStart,
     LeasePlan,
     PlannedAlternative,
     PlannedDelay,
@@ -177,9 +179,11 @@ __all__ = [
     "DecisionFilter",
     "DomainOffer",
     "Elsewhere",
+    "ExpectedStart",
     "ExplainedPreemption",
     "ExplainedStep",
     "FileSpec",
+    "ForeseenStart",
     "Health",
     "Held",
     "Image",

@@ -60,7 +60,7 @@ from leasehold.protocol.leases import (
 )
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.protocol.peers import Peer, PeerList, PeerSpec
-from leasehold.protocol.plans import CoAllocationPlan, LeasePlan
+from leasehold.protocol.plans import CoAllocationPlan, LeasePlan, PlanQuery
 from leasehold.protocol.sites import DrainSpec, Site, SiteList
 from leasehold.protocol.tokens import Caller, NewToken, Token, TokenList, TokenSpec
 from leasehold.protocol.usage import BalanceList, BalanceQuery, Statement, StatementQuery, Usage, UsageFilter
@@ -80,9 +80,13 @@ class Leases(Noun[W]):
         return _submitted("/v1/leases", Lease, spec, idempotency_key)
 
     @Asking
-    def plan(self, spec: LeaseSpec) -> Call[LeasePlan]:
-        """Say what would become of one that is asked for now, without asking for it."""
-        return Call("POST", "/v1/leases/plan", reads(LeasePlan), body=spec.to_json())
+    def plan(self, spec: LeaseSpec, *, within_s: int = 0) -> Call[LeasePlan]:
+        """Say what would become of one that is asked for now, without asking for it.
+
+        ``within_s`` is for about how long futures are simulated, which give its start an interval; 0: not at all.
+        """
+        query = query_of(PlanQuery(within_s=within_s))
+        return Call("POST", "/v1/leases/plan", reads(LeasePlan), query=query, body=spec.to_json())
 
     @Asking
     def get(self, lease_id: int) -> Call[Lease]:

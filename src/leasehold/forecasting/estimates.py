@@ -6,13 +6,13 @@ to trust that (`leasehold.forecasting.calibration`).
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leasehold.forecasting.calibration import CONTINUES, END, START, Calibration, Interval, Kind, Raw
-from leasehold.forecasting.futures import Fate, Forecast, Future, simulate
+from leasehold.forecasting.futures import Fate, Forecast, Future, learnt_by, simulate
 from leasehold.forecasting.snapshot import Snapshot
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.model.request import Request
+from leasehold.model.request import LeaseType, Request
 
 OWN = "own"
 """Whom predictions for own users' requests are for; guests are told apart by their lease type."""
@@ -62,6 +62,11 @@ class LeaseEstimates:
     lease_id: int
     estimates: tuple[Estimate, ...]
     preempted_share: float
+
+    @property
+    def starts(self) -> Interval | None:
+        """When it starts, or continues; None where it has machines, or that cannot be said."""
+        return next((one.interval for one in self.estimates if one.what != END), None)
 
 
 def whom(request: Request) -> str:
@@ -113,6 +118,56 @@ def _estimate(
     raw = Raw.of([at_ms - now_ms for at_ms in known])
     interval = calibration.interval(kind, raw, now_ms)
     return Estimate(lease.id, kind, now_ms, interval, raw, shares, _moved_by(lease, futures, times, shares))
+
+
+# --- of a request that is not made yet ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What comes of a request if it is made now, as one lease type.
+
+    ``start``            None where it may not start in the time that was looked at, or is refused
+    ``refused_share``    the share of futures in which it ends without having run
+    ``preempted_share``  the share of those in which it runs in which it is preempted before its end
+    ``futures``          how many were simulated
+    """
+
+    lease_type: LeaseType
+    start: Interval | None
+    refused_share: float
+    preempted_share: float
+    futures: int
+
+
+def foresee(
+    snapshot: Snapshot, calibration: Calibration, how: Forecast, request: Request, kinds: Sequence[LeaseType]
+) -> list[Foreseen]:
+    """Say what would come of a request as each of these lease types, the first of them first.
+
+    Each meets the same run times and arrivals. Where `Forecast.may_go_on` says that there is no more time, the others
+    are left out. Raises as `rebuild` does.
+    """
+    found: list[Foreseen] = []
+    learnt = learnt_by(snapshot)
+    for kind in kinds:
+        if found and not how.may_go_on():
+            break
+        asked = replace(request, lease_type=kind)
+        fates = [one.fates[asked.id] for one in simulate(snapshot, [asked.id], how, extra=[asked], learnt=learnt)]
+        starts = [fate.start_ms - snapshot.taken_ms for fate in fates if fate.start_ms is not None]
+        interval = None
+        if len(starts) >= _SHARE_KNOWN * len(fates):
+            site = Counter(fate.site for fate in fates if fate.site).most_common(1)
+            about = Kind(START, whom(asked), site[0][0] if site else "")
+            if all(lead_ms == starts[0] for lead_ms in starts) and starts[0] == 0:
+                interval = Interval(snapshot.taken_ms, snapshot.taken_ms, snapshot.taken_ms)  # it does not wait
+            else:
+                interval = calibration.interval(about, Raw.of(starts), snapshot.taken_ms)
+        refused = sum(fate.start_ms is None and fate.end_ms is not None for fate in fates) / len(fates)
+        preempted = sum(fate.preempted > 0 for fate in fates) / max(1, len(starts))
+        found.append(Foreseen(kind, interval, refused, preempted, len(fates)))
+    return found
 
 
 # --- what may move it --------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter
 
 from leasehold.forecasting.calibration import Calibration
-from leasehold.forecasting.estimates import LeaseEstimates, estimate
+from leasehold.forecasting.estimates import Foreseen, LeaseEstimates, estimate, foresee
 from leasehold.forecasting.file import snapshot_bytes, snapshot_of
 from leasehold.forecasting.futures import Forecast
 from leasehold.forecasting.snapshot import Snapshot
 from leasehold.forecasting.what_if import Comparison, compare, read_changes
 from leasehold.model.errors import InvalidField, LeaseholdError
+from leasehold.model.request import LeaseType, Request
 
 LENGTH = 8
 _NICE = 5
@@ -29,6 +30,8 @@ _PATIENCE = 6
 """How many times its budget of processor time a forecast may take by the clock, where the machine is busy."""
 _ESTIMATES = TypeAdapter(list[LeaseEstimates])
 _COMPARISON = TypeAdapter(Comparison)
+_FORESEE = TypeAdapter(tuple[Request, tuple[LeaseType, ...]])
+_FORESEEN = TypeAdapter(list[Foreseen])
 Json = dict[str, Any]
 
 
@@ -54,6 +57,28 @@ def ask_comparison(
     return _message(
         asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
     )
+
+
+def ask_foreseen(
+    snapshot: Snapshot,
+    memory: Sequence[Json],
+    request: Request,
+    kinds: Sequence[LeaseType],
+    *,
+    replications: int,
+    seed: int,
+    budget_s: float,
+) -> bytes:
+    """Ask what would come of a request as each of these lease types, for at most about so many seconds of work."""
+    asked = {"memory": list(memory), "foresee": _FORESEE.dump_python((request, tuple(kinds)), mode="json")}
+    return _message(
+        asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
+    )
+
+
+def read_foreseen(answer: bytes) -> list[Foreseen]:
+    """Read the answer; raises InvalidField or ForecastFailed where it says so."""
+    return _FORESEEN.validate_json(_answered(answer))
 
 
 def cpu_s(answer: bytes) -> float:
@@ -111,6 +136,10 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
         how = Forecast(asked["replications"], asked["seed"], asked["horizon_ms"], may_go_on=may_go_on)
         return _COMPARISON.dump_json(compare(snapshot, read_changes(asked["changes"]), how))
     how = Forecast(asked["replications"], asked["seed"], may_go_on=may_go_on)
+    if "foresee" in asked:
+        request, kinds = _FORESEE.validate_json(json.dumps(asked["foresee"]))
+        calibration = Calibration.recalled(asked["memory"])
+        return _FORESEEN.dump_json(foresee(snapshot, calibration, how, request, kinds))
     found = estimate(snapshot, Calibration.recalled(asked["memory"]), how, asked["about"])
     return _ESTIMATES.dump_json(found)
 

@@ -33,6 +33,7 @@ from leasehold.protocol.fields import (
     Vms,
 )
 from leasehold.protocol.files import MAX_FILE_BYTES, Sha256
+from leasehold.protocol.leases import ExpectedStart
 
 DEFAULT_MEMORY_MIB = 256
 MAX_MHZ = 1_000_000
@@ -233,6 +234,10 @@ class Job(ResponseModel):
     submitted_at: Moment
     deadline: OrNone[Moment] = Field(description="When it must be finished.")
     ended_at: OrNone[Moment]
+    expected: OrNone[ExpectedStart] = Field(
+        description="When the lease of its present attempt is expected to start or to continue; null: it has machines, "
+        "none were asked for yet, or nothing is known."
+    )
     next_try_at: OrNone[Moment] = Field(
         description="Latest time of the next attempt; earlier if capacity becomes free."
     )

@@ -155,6 +155,15 @@ class LeaseFilter(RequestModel):
     cursor: Cursor = None
 
 
+class ExpectedStart(ResponseModel):
+    """When a lease is expected to start, or to continue where it is suspended, by the last estimate."""
+
+    earliest_at: Moment = Field(description="Begin of the 90 % interval.")
+    expected_at: Moment = Field(description="It happens as often earlier as later.")
+    latest_at: Moment = Field(description="End of the 90 % interval.")
+    made_at: Moment = Field(description="The state of the gateway that it rests on.")
+
+
 class Lease(ResponseModel):
     """One lease: the request and its current state."""
 
@@ -190,6 +199,9 @@ class Lease(ResponseModel):
     ready_at: Moment
     deadline_at: OrNone[Moment]
     planned_start_at: OrNone[Moment] = Field(description="The promised start, while it waits for it.")
+    expected: OrNone[ExpectedStart] = Field(
+        description="When it is expected to start or to continue; null: it has machines, or nothing is known yet."
+    )
     started_at: OrNone[Moment] = Field(description="When it first held machines.")
     ends_at: OrNone[Moment] = Field(description="When its requested time will end, while it holds machines.")
     ended_at: OrNone[Moment]

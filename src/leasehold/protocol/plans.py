@@ -1,12 +1,23 @@
 """Plans: the outcome a lease or co-allocation request would have, without submitting it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from leasehold.model.lease import LeaseState
-from leasehold.protocol.base import ResponseModel
-from leasehold.protocol.fields import AnyNumberOf, LeaseTypeName, Moment, OrEmpty, OrNone, OrZero, Seconds
+from leasehold.protocol.base import RequestModel, ResponseModel
+from leasehold.protocol.fields import (
+    AnyNumberOf,
+    LeaseTypeName,
+    Moment,
+    OrEmpty,
+    OrNone,
+    OrZero,
+    Seconds,
+    plain_digits,
+)
+
+MAX_WITHIN_S = 30
 
 
 class BlockedSite(ResponseModel):
@@ -110,6 +121,30 @@ class PreemptionHistory(ResponseModel):
     preempted: int = Field(description="How many of those were preempted at least once.")
 
 
+class PlanQuery(RequestModel):
+    """How much a plan is worth."""
+
+    within_s: Annotated[int, Field(ge=0, le=MAX_WITHIN_S), BeforeValidator(plain_digits)] = Field(
+        default=0,
+        description="For about how many seconds of a processor to simulate futures, which give the start its 90 % "
+        "interval and the risk of preemption; 0: not at all.",
+    )
+
+
+class ForeseenStart(ResponseModel):
+    """What becomes of a request in simulated futures, as one lease type."""
+
+    type: LeaseTypeName
+    earliest_at: OrNone[Moment] = Field(
+        description="Begin of the 90 % interval of its start. null: it may not start, or not be known when."
+    )
+    expected_at: OrNone[Moment] = Field(description="It starts as often earlier as later.")
+    latest_at: OrNone[Moment] = Field(description="End of the 90 % interval.")
+    refused_share: float = Field(description="The share of futures in which it ends without having run.")
+    preempted_share: float = Field(description="The share of those in which it runs in which it is preempted.")
+    futures: int = Field(description="How many futures were simulated.")
+
+
 class PlannedAlternative(ResponseModel):
     """Another request, different in one thing, that would be better off. It was tried, and undone."""
 
@@ -130,6 +165,10 @@ class LeasePlan(PlannedOutcome):
     penalised: AnyNumberOf[str] = Field(description="Agreements for breaking which its consumer would be punished.")
     elsewhere: OrNone[Elsewhere] = Field(description="Where it would be forwarded; null: decided here.")
     risk: AnyNumberOf[PreemptionHistory] = Field(description="At its site, by type.")
+    foreseen: AnyNumberOf[ForeseenStart] = Field(
+        description="Its start and risk in simulated futures, as its own type first, then as others; empty: not asked "
+        "for, or too many leases are open."
+    )
     sites: AnyNumberOf[str] = Field(description="Sites that can take it, lend, and allow it.")
     blocked: AnyNumberOf[BlockedSite] = Field(description="Sites blocked by agreements, with the reason.")
     domains: AnyNumberOf[DomainOffer] = Field(description="The virtual domains it may use, best first.")

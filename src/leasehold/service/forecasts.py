@@ -25,7 +25,7 @@ import structlog
 
 from leasehold.forecasting import worker
 from leasehold.forecasting.calibration import CONTINUES, END, Calibration, Interval, Kind, Raw
-from leasehold.forecasting.estimates import Estimate, LeaseEstimates
+from leasehold.forecasting.estimates import Estimate, Foreseen, LeaseEstimates
 from leasehold.forecasting.file import Recording
 from leasehold.forecasting.learnt import KEPT
 from leasehold.forecasting.replay import Recorder
@@ -34,6 +34,7 @@ from leasehold.forecasting.what_if import Comparison
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.request import LeaseType, Request
 from leasehold.service.config import EstimatesSpec
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine_thread import Clock, EngineThread
@@ -52,6 +53,9 @@ MOST_ESTIMATED = 1_000
 
 SCORED_KEPT = 2_000
 OPEN_KEPT = 5_000
+MOST_FORESEEN = 2_000
+"""With more open leases than that nothing is simulated for a plan: it would hold up the gateway, and take too long."""
+
 MOST_INSTANTS = 100_000
 """Instants that a recording may have."""
 
@@ -158,6 +162,7 @@ class Forecasts:
         self.scored: deque[Prediction] = deque(maxlen=SCORED_KEPT)
         self._thread, self._store, self._clock, self._terms = thread, store, clock, terms
         self._worker = Worker()
+        self._asked = Worker()  # questions do not wait for a round of estimates
         self._estimated: dict[int, Estimated] = {}
         self._open: dict[tuple[int, str, int], Prediction] = {}
         self._past: dict[int, PastRequest] = {}
@@ -209,7 +214,12 @@ class Forecasts:
                 took_s = loop.time() - began_s
                 await asyncio.sleep(max(every_s, cpu_s / self.settings.share) - min(every_s / 2, took_s))
         finally:
-            await self._worker.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """End the processes of forecasts; they are started again when they are needed."""
+        await self._worker.close()
+        await self._asked.close()
 
     async def refresh(self) -> float:
         """Score what has happened, and estimate anew; gives the processor time that it took, in seconds.
@@ -372,7 +382,31 @@ class Forecasts:
             seed=seed,
             budget_s=_BUDGET_S,
         )
-        return worker.read_comparison(await self._worker.ask(request, _BUDGET_S + _GRACE_S))
+        return worker.read_comparison(await self._asked.ask(request, _BUDGET_S + _GRACE_S))
+
+    async def foresee(self, request: Request, within_ms: int) -> list[Foreseen]:
+        """Say what would come of a request as its own lease type and as others, for about so much work.
+
+        Empty where too many leases are open. Raises Unavailable and ForecastFailed.
+        """
+        count = await self._thread.ask(lambda engine: len(engine.gateway.leases))
+        if count > MOST_FORESEEN:
+            return []
+        snapshot = await self._snapshot()
+        others = () if request.is_local else tuple(kind for kind in LeaseType if kind is not request.lease_type)
+        asked = await asyncio.to_thread(
+            partial(
+                worker.ask_foreseen,
+                snapshot,
+                self.calibration.memory(),
+                request,
+                (request.lease_type, *others),
+                replications=self.settings.replications,
+                seed=request.id,
+                budget_s=within_ms / 1000,
+            )
+        )
+        return worker.read_foreseen(await self._asked.ask(asked, within_ms / 1000 + _GRACE_S))
 
 
 def _stop(recorder: Recorder) -> Callable[[Engine], bool]:

@@ -26,8 +26,8 @@ class TestLookingAtThem:
         gateway.answer("GET", "/v1/jobs", Reply(body={"jobs": [job(deadline=ENDED)], "next": None}))
         head, row = cli("job", "list").out.splitlines()
         assert head.split() == [
-            "ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "DEADLINE",
-            "REASON",
+            "ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "EXPECTED",
+            "DEADLINE", "REASON",
         ]  # fmt: skip
         assert row.split() == [
             "7", "survey", "R", "physics", "2", "2048", "1", "das3", "1", "2026-11-21", "10:43:36",

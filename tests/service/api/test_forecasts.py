@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pytest
 from tests.service.api.house import House
 from tests.waiting import until
 
@@ -96,6 +97,65 @@ def test_a_lease_that_is_cancelled_while_it_waits_is_not_scored(house: House) ->
     _refresh(house)
     _refresh(house)
     assert house.ask("GET", "/v1/calibration", token).json() == {"coverage": 0.9, "scores": [], "predictions": []}
+
+
+def test_a_plan_says_the_start_with_its_interval_and_the_risk_of_each_type(house: House) -> None:
+    token = house.token()
+    running = _busy(house, token)
+    body = {"type": "suspendable", "vms": 20, "duration_s": 600}
+    plain = house.ask("POST", "/v1/leases/plan", token, json=body).json()
+    assert plain["foreseen"] == []
+    planned = house.ask("POST", "/v1/leases/plan?within_s=5", token, json=body).json()
+    assert {**planned, "foreseen": [], "starts_at": None, "ends_at": None} == {
+        **plain, "starts_at": None, "ends_at": None,
+    }  # fmt: skip
+    own, *others = planned["foreseen"]
+    assert own["type"] == "suspendable"
+    assert {one["type"] for one in others} == {"cancelable", "migratable", "non-preemptable"}
+    ends_ms = [
+        unix_ms(read_moment(house.ask("GET", f"/v1/leases/{lease}", token).json()["ends_at"])) for lease in running
+    ]
+    earliest, latest = (unix_ms(read_moment(own[name])) for name in ("earliest_at", "latest_at"))
+    # Nothing was ever seen to end before its time: it starts when the first of the two has to give its machines back.
+    assert earliest <= min(ends_ms) <= latest
+    assert own["preempted_share"] == 0  # no request of an own user was ever seen
+    assert own["futures"] >= 1
+    leases = house.ask("GET", "/v1/leases", token).json()["leases"]
+    assert {one["id"] for one in leases} == set(running)  # nothing was submitted
+
+
+@pytest.mark.parametrize("within", ["-1", "31", "1.5", "soon"])
+def test_how_long_a_plan_may_take_is_checked(house: House, within: str) -> None:
+    body = {"type": "suspendable", "vms": 1, "duration_s": 60}
+    answer = house.ask("POST", f"/v1/leases/plan?within_s={within}", house.token(), json=body)
+    assert answer.status_code == 422
+    assert "within_s" in answer.json()["detail"]
+
+
+def test_nothing_is_simulated_for_a_plan_where_too_many_leases_are_open(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = house.token()
+    house.submit(token, vms=1)
+    monkeypatch.setattr("leasehold.service.forecasts.MOST_FORESEEN", 0)
+    planned = house.ask(
+        "POST", "/v1/leases/plan?within_s=5", token, json={"type": "suspendable", "vms": 1, "duration_s": 60}
+    )
+    assert planned.json()["foreseen"] == []
+
+
+def test_a_lease_that_waits_shows_when_it_is_expected_in_lists_too(house: House) -> None:
+    token = house.token()
+    running = _busy(house, token)
+    waiting = house.submit(token, vms=20, duration_s=600)["id"]
+    before = {one["id"]: one["expected"] for one in house.ask("GET", "/v1/leases", token).json()["leases"]}
+    assert before == dict.fromkeys([*running, waiting])
+    _refresh(house)
+    (start, _) = house.ask("GET", f"/v1/estimates/{waiting}", token).json()["estimates"]
+    listed = {one["id"]: one["expected"] for one in house.ask("GET", "/v1/leases", token).json()["leases"]}
+    assert [listed[lease] for lease in running] == [None, None]  # they have machines
+    assert all(listed[waiting][name] == start[name] for name in ("earliest_at", "expected_at", "latest_at"))
+    assert house.ask("GET", f"/v1/leases/{waiting}", token).json()["expected"] == listed[waiting]
 
 
 def test_what_if_compares_the_future_as_it_is_with_that_after_a_change(house: House) -> None:

@@ -39,6 +39,7 @@ def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
         "explanation": sentence(Reason.ROOM_FREE),
         "deadline_at": None,
         "planned_start_at": None,
+        "expected": None,
         "ended_at": None,
         "preemptions": 0,
         "migrations": 0,

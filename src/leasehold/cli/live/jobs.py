@@ -15,7 +15,7 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
-from leasehold.cli.live.leases import WOULD_BE_REFUSED, preemptions, read_memory_mib, steps
+from leasehold.cli.live.leases import WOULD_BE_REFUSED, expected_start, preemptions, read_memory_mib, steps
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
 from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
@@ -85,10 +85,11 @@ JOBS = pick(
             "memory": Column("MEM", lambda job, _: str(job.needs.memory_mib), is_figure=True),
             "nodes": Column("NODES", lambda job, _: str(job.needs.nodes), is_figure=True),
             "site": Column("SITE", lambda job, _: _sites(job)),
+            "expected": Column("EXPECTED", lambda job, at: expected_start(job.expected, at)),
             "tries": Column("TRIES", lambda job, _: str(len(job.attempts)), is_figure=True),
         },
     ),
-    "id,name,st,consumer,cores,memory,nodes,site,tries,submitted,deadline,reason",
+    "id,name,st,consumer,cores,memory,nodes,site,tries,submitted,expected,deadline,reason",
 )
 
 
@@ -140,6 +141,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _times(job: Job, at: datetime) -> Iterator[tuple[str, str]]:
+    yield "expected", f"in about {expected_start(job.expected, at)}" if job.expected is not None else ""
     for name, moment in (
         ("submitted", job.submitted_at),
         ("deadline", job.deadline),

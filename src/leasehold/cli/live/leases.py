@@ -37,6 +37,7 @@ from leasehold.client import (
     Change,
     Client,
     DomainOffer,
+    ExpectedStart,
     ExplainedPreemption,
     ExplainedStep,
     JournalEntry,
@@ -77,9 +78,19 @@ def _left(lease: Lease, at: datetime) -> str:
     return "" if lease.ends_at is None else show_duration((lease.ends_at - at).total_seconds())
 
 
+def expected_start(one: ExpectedStart | None, at: datetime) -> str:
+    """Say in how much time something is expected to start, and its 90 % interval; empty where that is not known."""
+    if one is None:
+        return ""
+    leads = (max(0.0, (when - at).total_seconds()) for when in (one.expected_at, one.earliest_at, one.latest_at))
+    expected, earliest, latest = map(show_duration, leads)
+    return f"{expected} ({earliest} to {latest})"
+
+
 COLUMNS = columns_of(
     Lease,
     {
+        "expected": Column("EXPECTED", lambda lease, at: expected_start(lease.expected, at)),
         "id": Column("ID", lambda lease, _: str(lease.id)),
         "st": Column("ST", lambda lease, _: LEASE_STATES.code(lease.state)),
         "time": Column("TIME", lambda lease, at: show_duration(time_used_s(lease, at)), is_figure=True),
@@ -420,6 +431,7 @@ def _planned_lines(plan: LeasePlan, duration_s: float, at: datetime) -> Iterator
         yield f"  it would last {duration}"
     if plan.ends_at is not None:
         yield f"  it would end {_when(plan.ends_at, at)}, unless it is preempted or extended"
+    yield from _foreseen(plan, at)
     yield from _costs(plan, at)
     for one in plan.risk:
         share = f"{100 * one.preempted / one.ended:.0f} %"
@@ -429,6 +441,22 @@ def _planned_lines(plan: LeasePlan, duration_s: float, at: datetime) -> Iterator
     for rule in plan.readings:
         yield f"  {_reading(rule)}"
     yield from instead(plan.alternatives, plan.untried, at)
+
+
+def _foreseen(plan: LeasePlan, at: datetime) -> Iterator[str]:
+    """Tell when it starts in simulated futures, and how likely it is preempted: as it is, and as other types."""
+    for number, one in enumerate(plan.foreseen):
+        if one.refused_share == 1:
+            continue
+        start = "start at an unknown time"
+        if one.earliest_at is not None and one.expected_at is not None and one.latest_at is not None:
+            leads = [
+                max(0.0, (when - at).total_seconds()) for when in (one.expected_at, one.earliest_at, one.latest_at)
+            ]
+            expected, earliest, latest = map(show_duration, leads)
+            start = f"start in about {expected}, with 90 % between {earliest} and {latest}"
+        head = f"in {count_of(one.futures, 'simulated future')}" if number == 0 else f"as {one.type}"
+        yield f"  {head}: {start}; preempted in {one.preempted_share:.0%}"
 
 
 def _when(moment: datetime, at: datetime) -> str:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
+from leasehold.forecasting.estimates import Foreseen
 from leasehold.gateway import planning as core
 from leasehold.gateway.planning import Alternative, Brokered, ComponentView, Plan, Prospect
 from leasehold.jobs.job import JobReason
@@ -20,13 +21,14 @@ from leasehold.model.request import LeaseType
 from leasehold.model.resources import gpus_text
 from leasehold.protocol.explanations import ExplainedPreemption, ExplainedStep, LeaseExplanation, SparedAs
 from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
-from leasehold.protocol.leases import Change, JournalEntry, Lease
+from leasehold.protocol.leases import Change, ExpectedStart, JournalEntry, Lease
 from leasehold.protocol.plans import (
     BlockedSite,
     CoAllocationPlan,
     ComponentEnvironment,
     DomainOffer,
     Elsewhere,
+    ForeseenStart,
     LeasePlan,
     PlannedAlternative,
     PlannedDelay,
@@ -37,6 +39,7 @@ from leasehold.protocol.plans import (
 )
 from leasehold.service.engine.journal import JOB
 from leasehold.service.explaining import Account, PreemptionRecord
+from leasehold.service.forecasts import Estimated
 from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
@@ -52,7 +55,20 @@ _HAS_ALL_OF_IT = (LeaseState.STARTING, LeaseState.RUNNING)
 """The states in which a lease that was not disturbed holds machines for all of its time."""
 
 
-def show_lease(row: LeaseRow) -> Lease:
+def show_expected(found: Estimated | None) -> ExpectedStart | None:
+    """Show when a lease is expected to start or to continue; None where that is not known."""
+    times = None if found is None else found.of.starts
+    if found is None or times is None:
+        return None
+    return ExpectedStart(
+        earliest_at=moment_at(times.low_ms),
+        expected_at=moment_at(times.median_ms),
+        latest_at=moment_at(times.high_ms),
+        made_at=moment_at(found.made_ms),
+    )
+
+
+def show_lease(row: LeaseRow, estimated: Estimated | None = None) -> Lease:
     """Show a lease as it is in the store."""
     request, state = row.lease.request, LeaseState(row.lease.state)
     held_ms = row.lease.held_since_ms
@@ -69,6 +85,7 @@ def show_lease(row: LeaseRow) -> Lease:
         explanation=explain(row.metadata.reason, row.metadata.breach),
         submitted_at=moment_at(request.submit_ms),
         planned_start_at=planned(row.lease.reserved_ms) if state is LeaseState.WAITING else None,
+        expected=show_expected(estimated if held_ms < 0 and not state.is_final else None),
         started_at=planned(row.lease.first_start_ms),
         ends_at=moment_at(held_ms + row.lease.span_ms) if held_ms >= 0 and state in _CLOCK_RUNS else None,
         ended_at=planned(row.metadata.end_ms),
@@ -166,7 +183,9 @@ def leases_in_plan(plan: Plan) -> set[int]:
     return {one.lease_id for one in prospect.victims} | {one.lease_id for one in prospect.delays}
 
 
-def show_plan(plan: Plan, history: Iterable[Preempted], may_see: Callable[[int], bool]) -> LeasePlan:
+def show_plan(
+    plan: Plan, history: Iterable[Preempted], foreseen: Iterable[Foreseen], may_see: Callable[[int], bool]
+) -> LeasePlan:
     """Show what would happen to a lease to a caller who may see these leases; ``history`` is of its site."""
     prospect, there = plan.prospect, plan.prospect.elsewhere
     return LeasePlan(
@@ -180,12 +199,24 @@ def show_plan(plan: Plan, history: Iterable[Preempted], may_see: Callable[[int],
         penalised=prospect.penalised,
         elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer),
         risk=tuple(PreemptionHistory.of(one, type=one.lease_type.label) for one in history),
+        foreseen=tuple(map(_foreseen, foreseen)),
         sites=tuple(plan.view.extended.sites),
         blocked=_all_blocked(plan.view),
         domains=_domains(plan.brokered.offers),
         readings=_readings(plan.brokered),
         alternatives=tuple(map(show_alternative, plan.alternatives)),
         untried=plan.untried,
+    )
+
+
+def _foreseen(one: Foreseen) -> ForeseenStart:
+    times = one.start
+    return ForeseenStart.of(
+        one,
+        type=_type_name(one.lease_type),
+        earliest_at=None if times is None else moment_at(times.low_ms),
+        expected_at=None if times is None else moment_at(times.median_ms),
+        latest_at=None if times is None else moment_at(times.high_ms),
     )
 
 

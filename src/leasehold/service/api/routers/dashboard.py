@@ -33,7 +33,7 @@ from leasehold.protocol.fields import Name, Number, Text, moment_at, read_moment
 from leasehold.protocol.forecasts import FIGURE_NAMES, LeaseEstimate, WhatIfSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery, Lease, LeaseFilter, LeaseSpec
 from leasehold.protocol.nodes import NodeFilter
-from leasehold.protocol.plans import PlannedAlternative
+from leasehold.protocol.plans import PlannedAlternative, PlanQuery
 from leasehold.protocol.problems import Kind
 from leasehold.protocol.sites import DrainSpec
 from leasehold.routing.registry import routing_policy_names
@@ -850,7 +850,7 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
     if fields.get("vms"):
         try:
             call.charge(PLANNING)
-            found = await leases.plan_lease(call, _spec(fields))
+            found = await leases.plan_lease(call, _spec(fields), PlanQuery())
         except InvalidField as error:
             problem, wrong = str(error), error.field
         except LeaseholdError as error:

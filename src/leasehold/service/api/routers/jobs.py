@@ -1,13 +1,13 @@
 """Jobs: submit, plan, list, explain and cancel them, and fetch the result of one."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription
-from leasehold.jobs.job import FAULT_SENTENCES, Backup
+from leasehold.jobs.job import FAULT_SENTENCES, AttemptState, Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
@@ -40,15 +40,18 @@ from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.files import PARTS, Content
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
-from leasehold.service.api.views import show_preemptions, show_steps
+from leasehold.service.api.views import show_expected, show_preemptions, show_steps
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
 from leasehold.service.errors import NoResult, NoSuchJob
 from leasehold.service.files import FileStore, NoSuchFile
+from leasehold.service.forecasts import Estimated
 from leasehold.service.jobs import Chosen, Prospect
 from leasehold.service.store import filters
 from leasehold.service.store.rows import AttemptRow, JobRow, StoredJob
+
+_TO_START = frozenset({AttemptState.QUEUED, AttemptState.ORDERED, AttemptState.SUSPENDED})
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JobRoute)
 
@@ -112,14 +115,15 @@ async def list_jobs(
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page, cursor = cut_page(found, query.limit, lambda one: cursor_at(one[0].record.id), request, response)
-    return JobPage(jobs=tuple(show_job(*one) for one in page), next=cursor)
+    expected = call.federation.forecasts.of
+    return JobPage(jobs=tuple(show_job(*one, expected) for one in page), next=cursor)
 
 
 @router.get("/{job_id:number}", operation_id="showJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_SEE)
 async def show_one_job(call: Authorized, job_id: Number) -> Job:
     """Show one job, with all of its attempts."""
-    return show_job(*await _visible_job(call, job_id))
+    return show_job(*await _visible_job(call, job_id), call.federation.forecasts.of)
 
 
 @router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
@@ -283,9 +287,12 @@ def _needs_of(body: JobSpec) -> Needs:
     )
 
 
-def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
-    """Show a job as it is in the store."""
+def show_job(
+    row: JobRow, attempts: Sequence[AttemptRow], estimate_of: Callable[[int], Estimated | None] = lambda _: None
+) -> Job:
+    """Show a job as it is in the store; ``estimate_of`` gives what is expected of a lease."""
     record, request = row.record, row.record.request
+    open_leases = [one.lease_id for one in attempts if one.attempt.state in _TO_START and one.lease_id is not None]
     return Job.of(
         request,
         record,
@@ -293,6 +300,7 @@ def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
         row,
         explanation=explanation_of(record.reason, record.what),
         submitted_at=moment_at(request.job.submitted_ms),
+        expected=show_expected(estimate_of(open_leases[-1]) if open_leases else None),
         next_try_at=planned(record.next_ms),
         environment=dict(request.environment),
         array=request.array_id or None,
