@@ -128,6 +128,8 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "domain": "",
         "claims": {},
         "checkpointed_at": None,
+        "image": "",
+        "ssh_key": "",
         "notify": "",
         "coallocation": None,
         "job": None,

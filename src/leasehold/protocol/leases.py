@@ -239,7 +239,7 @@ class MachineAccess(ResponseModel):
 
     machine: int = Field(description="Its number among those of the lease, from 0.")
     host: str = Field(description="The name or address to connect to; `127.0.0.1` is the site's own computer.")
-    port: int
+    port: int = Field(description="The port of its SSH server there.")
     user: OrEmpty = Field(description="Whom to log in as; empty: the user that the image is made for.")
 
 
@@ -248,7 +248,7 @@ class LeaseAccess(ResponseModel):
 
     model_config = examples({"machines": [_ACCESS]})
 
-    machines: AnyNumberOf[MachineAccess]
+    machines: AnyNumberOf[MachineAccess] = Field(description="One for each machine that has a key.")
 
 
 _ENTRY = {
