@@ -188,6 +188,7 @@ def _only_child(process: "subprocess.Popen[bytes]") -> int:
 
 
 PACKAGES = ("slurm-wlm", "slurm-wlm-basic-plugins", "munge")
+ACCOUNTING_PACKAGES = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server")
 NODES = 3
 CPUS_PER_NODE = 4
 MEMORY_PER_NODE_MIB = 2_000
@@ -215,6 +216,7 @@ class SlurmCluster:
     name: str
     folder: Path
     nodes: tuple[str, ...]
+    cpus_per_node: int
     _namespaces: Namespaces
     _port: int
     _daemons: dict[str, Resident] = field(default_factory=dict)
@@ -227,7 +229,7 @@ class SlurmCluster:
     @property
     def slots(self) -> int:
         """How many CPUs it has in all."""
-        return len(self.nodes) * CPUS_PER_NODE
+        return len(self.nodes) * self.cpus_per_node
 
     def run(self, *command: str) -> str:
         """Run a Slurm command in its folder, and give what it wrote; raises SlurmFailed where it failed.
@@ -349,13 +351,33 @@ def slurm_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster,
     not installed and cannot be, or we are not root; SlurmFailed where it does not start.
     """
     install()
+    with _running(names, CPUS_PER_NODE, settings, accounting=False) as clusters:
+        yield clusters
+
+
+@contextmanager
+def accounted_cluster(name: str, cpus_per_node: int = CPUS_PER_NODE, **settings: str) -> Iterator[SlurmCluster]:
+    """Run a cluster with a slurmdbd and its database, so that ``sacct`` answers; otherwise as `slurm_clusters`."""
+    install()
+    for package in ACCOUNTING_PACKAGES:
+        find_or_install(_installed(package), "Slurm's accounting", package)
+    with _running([name], cpus_per_node, settings, accounting=True) as (cluster,):
+        yield cluster
+
+
+@contextmanager
+def _running(
+    names: Sequence[str], cpus_per_node: int, settings: dict[str, str], *, accounting: bool
+) -> Iterator[tuple[SlurmCluster, ...]]:
     _clear_up_after_the_dead()
     home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     home.chmod(0o755)  # guests' jobs may run as another user
     try:
         with Namespaces(home) as namespaces:
             _start_munge(home, namespaces)
-            yield tuple(_start(name, home, namespaces, settings) for name in names)
+            if accounting:
+                settings = _start_accounting(names, home, namespaces) | settings
+            yield tuple(_start(name, home, namespaces, cpus_per_node, settings) for name in names)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -377,9 +399,12 @@ def install() -> None:
 
 
 def _installed(package: str) -> Callable[[], Path | None]:
-    needed = {"munge": "munged", "slurm-wlm": "slurmctld"}.get(package)
+    needed = {"munge": "munged", "slurm-wlm": "slurmctld", "slurmdbd": "slurmdbd", "mariadb-server": "mariadbd"}.get(
+        package
+    )
     if needed is None:
-        return lambda: next(Path("/usr/lib").glob("*/slurm*/select_cons_tres.so"), None)
+        plugin = "accounting_storage_mysql" if package == "slurm-wlm-mysql-plugin" else "select_cons_tres"
+        return lambda: next(Path("/usr/lib").glob(f"*/slurm*/{plugin}.so"), None)
     return lambda: Path(found) if (found := shutil.which(needed, path=_path())) else None
 
 
@@ -408,13 +433,96 @@ def _munge_socket(home: Path) -> Path:
     return home / "munge" / "socket"
 
 
-def _start(name: str, home: Path, namespaces: Namespaces, settings: dict[str, str]) -> SlurmCluster:
+def _start_accounting(names: Sequence[str], home: Path, namespaces: Namespaces) -> dict[str, str]:
+    """Start a database and slurmdbd with these clusters; gives the settings by which a controller reports to it."""
+    folder = home / "accounting"
+    folder.mkdir(mode=0o755)
+    database_port, port = _free_ports(2)
+    environment = os.environ | {"PATH": _path(), "SLURM_CONF": str(folder / "slurmdbd.conf")}
+    data = folder / "data"
+    made = subprocess.run(  # noqa: S603 - our own
+        ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db"],  # noqa: S607
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        raise SlurmFailed(f"mariadb-install-db: {made.stderr.strip()}")
+    # Whoever reaches the port may do everything: it is on loopback, and the data are gone with the test.
+    options = [
+        "--user=root",
+        "--bind-address=127.0.0.1",
+        "--skip-grant-tables",
+        "--skip-name-resolve",
+        "--skip-log-bin",
+    ]
+    options += [f"--datadir={data}", f"--socket={folder / 'socket'}", f"--pid-file={folder / 'pid'}"]
+    options += [f"--port={database_port}", "--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900"]
+    namespaces.start(["mariadbd", "--no-defaults", *options], folder / "mariadbd.out", environment)
+    _wait_for_port(database_port, folder / "mariadbd.out")
+    values = {
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={_munge_socket(home)}",
+        "DbdHost": HOST,
+        "DbdAddr": "127.0.0.1",
+        "DbdPort": str(port),
+        "SlurmUser": "root",
+        "LogFile": str(folder / "slurmdbd.log"),
+        "PidFile": str(folder / "slurmdbd.pid"),
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "127.0.0.1",
+        "StoragePort": str(database_port),
+        "StorageUser": "root",
+        "StorageLoc": "slurm_acct_db",
+    }
+    conf = folder / "slurmdbd.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()), encoding="utf-8")
+    conf.chmod(0o600)
+    namespaces.start(["slurmdbd", "-D"], folder / "slurmdbd.out", environment)
+    _wait_for_port(port, folder / "slurmdbd.log")
+    settings = {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": "127.0.0.1",
+        "AccountingStoragePort": str(port),
+        "AccountingStoragePass": str(_munge_socket(home)),
+    }
+    _add_clusters(names, folder, settings, home)
+    return settings
+
+
+def _add_clusters(names: Sequence[str], folder: Path, settings: Mapping[str, str], home: Path) -> None:
+    """Tell the accounting about the clusters, before their controllers report to it."""
+    values = {"ClusterName": "none", "SlurmctldHost": HOST, "AuthInfo": f"socket={_munge_socket(home)}", **settings}
+    conf = folder / "slurm.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()), encoding="utf-8")
+    environment = os.environ | {"PATH": _path(), "SLURM_CONF": str(conf)}
+    command = ["sacctmgr", "--immediate", "add", "cluster", *names]
+    added = subprocess.run(  # noqa: S603 - our own
+        command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+    )
+    if added.returncode:
+        raise SlurmFailed(f"{' '.join(command)}: {added.stdout.strip()} {added.stderr.strip()}")
+
+
+def _wait_for_port(port: int, log: Path) -> None:
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        if time.monotonic() > give_up_s:
+            raise SlurmFailed(f"{log.stem}: {log.read_text() if log.exists() else 'does not answer'}")
+        time.sleep(_POLL_S)
+
+
+def _start(name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str]) -> SlurmCluster:
     folder = home / name
     for part in ("state", "spool", "log"):
         (folder / part).mkdir(parents=True)
     nodes = tuple(f"{name}{number}" for number in range(1, NODES + 1))
     port, *ports = _free_ports(1 + len(nodes))
-    cluster = SlurmCluster(name, folder, nodes, namespaces, port)
+    cluster = SlurmCluster(name, folder, nodes, cpus_per_node, namespaces, port)
     cluster.conf.write_text(_conf(cluster, home, [port, *ports], settings), encoding="utf-8")
     cluster.start_controller()
     for node in nodes:
@@ -463,15 +571,15 @@ def _conf(cluster: SlurmCluster, home: Path, ports: list[int], settings: dict[st
         "DebugFlags": "NO_CONF_HASH",
     } | settings
     lines = [f"{key}={value}" for key, value in values.items()]
-    lines += [_node_line(node, port) for node, port in zip(cluster.nodes, others, strict=True)]
+    lines += [_node_line(node, port, cluster.cpus_per_node) for node, port in zip(cluster.nodes, others, strict=True)]
     lines.append(f"PartitionName=main Nodes={','.join(cluster.nodes)} Default=YES MaxTime=INFINITE State=UP")
     return "\n".join(lines) + "\n"
 
 
-def _node_line(node: str, port: int) -> str:
+def _node_line(node: str, port: int, cpus: int) -> str:
     return (
-        f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS_PER_NODE} Boards=1"
-        f" SocketsPerBoard=1 CoresPerSocket={CPUS_PER_NODE} ThreadsPerCore=1 RealMemory={MEMORY_PER_NODE_MIB}"
+        f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} Boards=1"
+        f" SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={MEMORY_PER_NODE_MIB}"
     )
 
 
