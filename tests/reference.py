@@ -91,7 +91,9 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "log": [
             *_rows(spec.LOG_STREAM, "log", "format", "site", "cluster_by"),
             *spec.MADE_CLUSTERS.reference(),
-            *_rows(spec.LOG_STREAM, "external", "size", "overrun", "memory_mib", "consumer_by", "replay_cancelled"),
+            *_rows(
+                spec.LOG_STREAM, "external", "size", "overrun", "memory_mib", "vm", "consumer_by", "replay_cancelled"
+            ),
             *spec.WINDOW.reference(),
         ],
         "together": TOGETHER.reference(),

@@ -92,7 +92,7 @@ def scenario_of(
     """
     log_options, overrides = log_options or LogOptions(), overrides or {}
     path = Path(source)
-    if path.is_file() and format_of(path) is not None:
+    if format_of(path) is not None and path.exists() and not (path / MANIFEST).is_file():
         return scenario_for_log(path, log_options, overrides)
     _refuse_log_options(log_options, source)
     if source in packaged_names() and not path.is_file() and not (path / MANIFEST).is_file():
@@ -100,7 +100,11 @@ def scenario_of(
     if path.is_dir():
         return _scenario_of_run(path, overrides)
     if path.exists() and path.suffix != ".toml":
-        raise InputError(path, None, "is neither a scenario (.toml) nor a log (.swf or .gwf, perhaps .gz)")
+        raise InputError(
+            path,
+            None,
+            "is neither a scenario (.toml) nor a log (.swf, .gwf or .parquet; see also `sim from-log`)",
+        )
     if not path.exists():
         known = ", ".join(packaged_names())
         raise InvalidField("SOURCE", source, f"a scenario file, a workload log, a run folder, or one of {known}")

@@ -68,7 +68,7 @@ CASES = [
     ('site = "a"', 'site = "a"\ntypes = { suspendable = 1 }', 15, "stream[0].types"),
     ('log = "own.swf"', "", 11, 'either log = "file" or model = "das2"'),
     ('log = "own.swf"', 'log = "own.swf"\nmodel = "das2"', 13, "got 'log and model'"),
-    ('log = "own.swf"', 'log = "own.swf"\nformat = ""', 14, "format: got '', expected one of gwf, swf"),
+    ('log = "own.swf"', 'log = "own.swf"\nformat = ""', 14, "format: got '', expected one of gwf, parquet, swf"),
     ('log = "own.swf"', 'log = "own.txt"', 11, "the name own.txt does not say"),
     ('model = "das2"', 'model = "das3"', 18, "did you mean 'das2'?"),
     ('model = "das2"', 'model = "das2"\ntypes = { cancelable = 0.5 }', 19, "types: got 0.5, expected 1"),

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from leasehold.model.tables import LogRecord
 from leasehold.simulation.scenario.spec import LogStream
 from leasehold.simulation.workload.combine import scaled, shifted, split_some, within
 from leasehold.simulation.workload.interpretation import LoggedStream, LogInterpretation, PlacingRule
 from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
 from leasehold.simulation.workload.lease_mix import LeaseTypeDraws
-from leasehold.simulation.workload.log_record import UNKNOWN, LogRecord, ReadingNotes, log_records
+from leasehold.simulation.workload.log_record import UNKNOWN, ReadingNotes, log_records
 
 
 def job_of(stream: LoggedStream, record: LogRecord, notes: ReadingNotes) -> WorkloadJob | None:
@@ -16,12 +17,12 @@ def job_of(stream: LoggedStream, record: LogRecord, notes: ReadingNotes) -> Work
     reading, cancelled_after_ms = stream.reading, NOT_CANCELLED
     if record.never_began:
         if not stream.replay_cancelled or record.wait_ms < 0 or record.requested_ms <= 0:
-            notes.skip("were left out: cancelled (status 5) before they began")
+            notes.skip("were left out: cancelled before they began")
             return None
         notes.assume(
             "were cancelled before they began; they are submitted, and cancelled after the time that they waited"
         )
-        record, cancelled_after_ms = replace(record, run_ms=record.requested_ms), record.wait_ms
+        record, cancelled_after_ms = record._replace(run_ms=record.requested_ms), record.wait_ms
     if record.run_ms < 0:
         notes.skip("were left out: no run time")
         return None
@@ -87,6 +88,7 @@ def is_placed(record: LogRecord, job: WorkloadJob, rules: Sequence[PlacingRule],
 def literal_jobs(stream: LoggedStream, notes: ReadingNotes) -> Iterator[WorkloadJob]:
     """Yield the jobs of a log."""
     draws = LeaseTypeDraws(stream.seed, notes.source)
+    assert stream.log_format is not None
     for record in log_records(stream.path, stream.log_format, notes):
         job = job_of(stream, record, notes)
         if job is None:

@@ -13,6 +13,7 @@ from tests.workload.literal import literal_jobs, literal_window
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.request import LeaseType
+from leasehold.model.tables import LogRecord
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sources import (
     fitting,
@@ -31,7 +32,7 @@ from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.job_block import OfStream, block_of
 from leasehold.simulation.workload.lease_mix import LeaseMix
 from leasehold.simulation.workload.log_columns import LogColumns, Names, as_texts
-from leasehold.simulation.workload.log_record import ID_FIELDS, LogFormat, LogRecord, ReadingNotes, log_records
+from leasehold.simulation.workload.log_record import ID_FIELDS, LogFormat, ReadingNotes, log_records
 from leasehold.simulation.workload.swf import SWF
 
 T = TypeVar("T")

@@ -114,6 +114,11 @@ class Run:
         return self._read("machines")
 
     @cached_property
+    def log(self) -> pl.DataFrame:
+        """The jobs of the accounting that was simulated; no rows for a run of anything else."""
+        return self._read("log")
+
+    @cached_property
     def begin_ms(self) -> int:
         """The instant at which the first request came."""
         return _whole(streamed(self.scan("leases").select(pl.col("submit_ms").min())).item())

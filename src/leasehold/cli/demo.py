@@ -67,7 +67,7 @@ def _run(policy: str, folder: Path, overrides: dict[str, Any], manner: "Manner")
 
     scenario = load_scenario(packaged_path(SCENARIO), overrides | {"gateway.policy": policy})
     options = [("--routing", policy), ("--seed", scenario.seed), ("--horizon", overrides.get("horizon_s"))]
-    run = simulate(replace(scenario, name=policy), folder / policy, manner, replay_command(SCENARIO, options))
+    run = simulate(replace(scenario, name=policy), folder / policy, manner, replay_command(["run", SCENARIO], options))
     return run, make_products(run, manner)
 
 

@@ -62,6 +62,13 @@ def complete_policy(incomplete: str) -> list[str]:
     ]
 
 
+def complete_mapping(incomplete: str) -> list[str]:
+    """Complete a mapping that comes with Leasehold, or a file."""
+    from leasehold.simulation.workload.mapping import packaged_mappings
+
+    return _beginning(incomplete, list(packaged_mappings())) + list(map(str, _matching_files(incomplete)))
+
+
 def complete_scenario(incomplete: str) -> list[str]:
     """Complete a scenario that comes with Leasehold, or a file."""
     from leasehold.simulation.scenario.parse import packaged_names
@@ -133,7 +140,8 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
         def asked(**values: object) -> None:
             command(options(**{name: values.pop(name) for name in fields}), **values)
 
-        parameters = [*fields.values(), *own]
+        # What has to be given goes first, as Python wants it; the order of options is kept.
+        parameters = sorted([*fields.values(), *own], key=lambda one: one.default is not one.empty)
         asked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
         asked.__annotations__ = {one.name: one.annotation for one in parameters}
         return asked

@@ -136,9 +136,9 @@ def as_json(run: Run, report: Path | None) -> dict[str, Any]:
     }
 
 
-def replay_command(source: str, options: list[tuple[str, object]]) -> str:
+def replay_command(command: Sequence[str], options: list[tuple[str, object]]) -> str:
     """Write the command that does the same again; options that are None, False or empty are left out."""
-    words = ["leasehold", "sim", "run", source]
+    words = ["leasehold", "sim", *command]
     for name, given in options:
         for one in given if isinstance(given, list) else [given]:
             if one is True:

@@ -1,5 +1,7 @@
 """``leasehold sim``: run a simulation, and look at runs."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -175,7 +177,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     scenario = scenario_of(source, LogOptions(procs, site, cluster_by, guests), overrides.keys())
     manner = Manner(check, not no_baseline, quiet or json, not no_report, not no_export)
     command = replay_command(
-        source,
+        ["run", source],
         [
             ("--procs", procs),
             ("--site", site),
@@ -200,6 +202,283 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         answer(str(done.path))
     else:
         show_run(done, report)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalOptions:
+    """The options of a run of a log that is first read into a table."""
+
+    procs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Processors of the cluster; default: the most that were in use at once.",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ] = None
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Nodes as printed by sinfo --Node --format='%N|%c|%m|%G': plan by cores, memory and GPUs.",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ] = None
+    timezone: Annotated[
+        str,
+        typer.Option(metavar="ZONE", help="Time zone of times as text, such as Europe/Amsterdam.", rich_help_panel=LOG),
+    ] = "UTC"
+    site: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Name of the cluster.", rich_help_panel=LOG, show_default=False),
+    ] = "cluster"
+    guests: Annotated[
+        str,
+        typer.Option(
+            metavar="LOG|das2|none",
+            help="Source of guests: a log, das2 (the model) or none; default: das2, unless the mapping names guests.",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ] = ""
+    guest_share: Annotated[
+        float,
+        typer.Option(metavar="F", help="Demand of the model's guests, as a share of all slots.", rich_help_panel=LOG),
+    ] = 0.2
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Backfilling for local jobs: fcfs, easy, hybrid:N, conservative.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_discipline,
+            show_default=False,
+        ),
+    ] = None
+    victims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Victim policy.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_victims,
+            show_default=False,
+        ),
+    ] = None
+    seed: Seed = None
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any key of the scenario, such as stream.local.load=1.2; may be repeated.",
+            rich_help_panel=RULES,
+            show_default=False,
+        ),
+    ] = None
+    out: Out = None
+    force: Force = False
+    json: Json = False
+    no_report: Annotated[bool, switch("--no-report", does="Do not write a report.")] = False
+    quiet: Quiet = False
+
+    def words(self, seed: int) -> list[tuple[str, object]]:
+        """Give the options that repeat the run, with the seed that it had."""
+        return [
+            ("--procs", self.procs),
+            ("--nodes", self.nodes),
+            ("--timezone", None if self.timezone == "UTC" else self.timezone),
+            ("--site", None if self.site == "cluster" else self.site),
+            ("--guests", self.guests),
+            ("--guest-share", None if self.guest_share == _GUEST_SHARE else self.guest_share),
+            ("--policy", self.policy),
+            ("--victims", self.victims),
+            ("--seed", seed),
+            ("--set", self.assignments),
+        ]
+
+
+_GUEST_SHARE = ArrivalOptions().guest_share
+
+
+@app.command("from-slurm")
+@options.taking(ArrivalOptions)
+def from_slurm(
+    given: ArrivalOptions,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Accounting: what sacct --parsable2 (with its header) or sacct --json printed; several may overlap.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Say what your Slurm cluster would lend and whether anybody would notice, from its accounting.
+
+    The accounting is read into a table in the run folder and simulated as one cluster, with guests of a model.
+    `leasehold sim dump-script` prints a script that dumps accounting under pseudonyms.
+    """
+    from leasehold.simulation.scenario.from_log import read_accounting, zone_of
+
+    zone = zone_of(given.timezone)
+    _simulate_table(
+        given, files, lambda folder: read_accounting(files, folder, zone, given.procs), ["from-slurm", *map(str, files)]
+    )
+
+
+@app.command("from-log")
+@options.taking(ArrivalOptions)
+def from_log(
+    given: ArrivalOptions,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="The log: CSV (perhaps .gz), Parquet or JSON.",
+            show_default=False,
+        ),
+    ],
+    mapping: Annotated[
+        str,
+        typer.Option(
+            "--mapping",
+            "-m",
+            metavar="NAME|FILE",
+            help="What its columns mean: a mapping that `leasehold sim mapping` lists, or a mapping file.",
+            autocompletion=options.complete_mapping,
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Simulate a log in columns of its own as the jobs of one cluster, as `from-slurm` does."""
+    from leasehold.simulation.scenario.from_log import read_mapped, zone_of
+    from leasehold.simulation.workload.mapping import load_mapping
+
+    zone, found = zone_of(given.timezone), load_mapping(mapping)
+    _simulate_table(
+        given,
+        files,
+        lambda folder: read_mapped(files, found, folder, zone, given.procs),
+        ["from-log", *map(str, files), "--mapping", mapping],
+        found.external,
+    )
+
+
+def _simulate_table(
+    given: ArrivalOptions,
+    files: list[Path],
+    read: Callable[[Path], tuple[Path, Any]],
+    words: list[str],
+    external: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Read a log into the folder of its run, simulate it, and say what happened."""
+    options.keep_tables_lean()
+    from leasehold.cli.running import (
+        Manner,
+        as_json,
+        choose_folder,
+        made_room,
+        make_products,
+        replay_command,
+        show_run,
+        simulate,
+    )
+    from leasehold.simulation.scenario.from_log import MODEL, LogOptions, scenario_for_log
+    from leasehold.simulation.workload.slurm import node_kinds
+
+    overrides = _Overrides(given.policy, None, given.victims, None, given.seed, None, given.assignments or [])
+    guests = given.guests or (None if external else MODEL)
+    name = files[0].name.partition(".")[0] or files[0].name
+    log_options = LogOptions(
+        procs=str(given.procs or ""),
+        site=given.site,
+        guests=None if guests == "none" else guests,
+        guest_share=given.guest_share,
+        external=external or {},
+        nodes=() if given.nodes is None else node_kinds(given.nodes),
+        name=name,
+    )
+    keys = overrides.keys()
+    folder = choose_folder(name, given.out, force=given.force)
+    manner = Manner(quiet=given.quiet or given.json, report=not given.no_report, export=False)
+    with made_room(folder), _removed_if_empty(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not manner.quiet:
+            talk(f"reading {', '.join(map(str, files))}")
+        log, _ = read(folder)
+        scenario = scenario_for_log(log, log_options, keys)
+        done = simulate(scenario, folder, manner, replay_command(words, given.words(scenario.seed)))
+    report = make_products(done, manner)
+    if given.json:
+        answer_json(as_json(done, report))
+    elif given.quiet:
+        answer(str(done.path))
+    else:
+        show_run(done, report)
+
+
+@contextmanager
+def _removed_if_empty(folder: Path) -> Iterator[None]:
+    """Leave nothing half-written: without a manifest at the end, the folder goes."""
+    from shutil import rmtree
+
+    from leasehold.model.tables import MANIFEST
+
+    try:
+        yield
+    finally:
+        if not (folder / MANIFEST).is_file():
+            rmtree(folder, ignore_errors=True)
+
+
+@app.command()
+def mapping(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A mapping, to be printed.",
+            autocompletion=options.complete_mapping,
+            show_default=False,
+        ),
+    ] = "",
+    json: Json = False,
+) -> None:
+    """List the mappings of public logs that come with Leasehold, or print one, to be changed for your own log."""
+    from leasehold.cli.screen import answer_table
+    from leasehold.model.errors import UnknownName
+    from leasehold.simulation.workload.mapping import load_mapping, packaged_mappings
+
+    found = packaged_mappings()
+    if name:
+        if name not in found:
+            raise UnknownName("NAME", name, found)
+        text = found[name].read_text(encoding="utf-8")
+        answer_json({"name": name, "mapping": text}) if json else answer(text.rstrip("\n"))
+        return
+    rows = [(one, load_mapping(one)) for one in found]
+    if json:
+        answer_json({"mappings": [{"name": one, "format": of.format, "title": of.title} for one, of in rows]})
+    else:
+        answer_table(["NAME", "FORMAT", "LOG"], [[one, of.format, of.title] for one, of in rows])
+
+
+@app.command("dump-script")
+def dump_script(json: Json = False) -> None:
+    """Print a script that dumps Slurm accounting under pseudonyms; it runs where Leasehold is not installed."""
+    from importlib.resources import files
+
+    script = files("leasehold.simulation.workload") / "slurm_dump.py"
+    text = script.read_text(encoding="utf-8")
+    if json:
+        answer_json({"script": text})
+    else:
+        answer(text.rstrip("\n"))
 
 
 @app.command()

@@ -17,6 +17,31 @@ LATER: Final = "later"
 """Marks a column that run folders of earlier versions do not have: it is read as null."""
 
 
+class LogRecord(NamedTuple):
+    """One row for each job of a workload log that was read into a table; a negative number: the log does not say.
+
+    Of logs that are read line by line (SWF, GWF) it is one line.
+    """
+
+    source_id: Annotated[str, "number or name of the job in the log"]
+    never_began: Annotated[bool, "whether it was cancelled before it began"]
+    submit_ms: Annotated[int, "submission, in the time of the log: since 1970 where it tells the date"]
+    run_ms: Annotated[int, "run time"]
+    allocated_vms: Annotated[int, "allocated processors"]
+    requested_vms: Annotated[int, "requested processors"]
+    requested_ms: Annotated[int, "requested time"]
+    memory_mib: Annotated[int, "memory of each processor, in MiB"]
+    wait_ms: Annotated[int, "time from submission to start, or to cancellation if it never began"]
+    user: Annotated[str, "user; `-1` as in SWF where the log does not say, here and in the next four columns"]
+    group: Annotated[str, "group or account"]
+    queue: Annotated[str, "queue; of Slurm the QOS"]
+    partition: Annotated[str, "partition"]
+    site: Annotated[str, "site or cluster"]
+    nodes: Annotated[int, "nodes"] = -1
+    gpu_model: Annotated[str, "model of its GPUs; empty: none, or any model"] = ""
+    gpu_milli: Annotated[int, "GPUs of all its nodes together, in thousandths"] = -1
+
+
 class SiteTableRow(NamedTuple):
     """One row for each cluster."""
 
@@ -235,10 +260,11 @@ ROWS: dict[str, type] = {
     "nodes": NodeTableRow,
     "machines": MachineTableRow,
     "placements": PlacementTableRow,
+    "log": LogRecord,
 }
 """Each table with its rows."""
 
-OPTIONAL_TABLES = frozenset({"baseline", "coallocations", "nodes", "machines", "placements"})
+OPTIONAL_TABLES = frozenset({"baseline", "coallocations", "nodes", "machines", "placements", "log"})
 
 _KINDS = {int: "i64", str: "str", bool: "bool"}
 

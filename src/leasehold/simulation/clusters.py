@@ -25,9 +25,10 @@ from leasehold.model.request import NEVER_MS, LeaseType
 from leasehold.simulation.cluster import ENDED, NO_JOBS, QUEUE_CLOSED, TOO_WIDE, ClusterJobs, ClusterRun
 from leasehold.simulation.recorder import BaselineRecorder, Recorder
 from leasehold.simulation.scenario.sites import is_about_sharing, site_settings
-from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.table_writer import Coded
 from leasehold.simulation.workload.combine import joined, whole_instants
+from leasehold.simulation.workload.interpretation import NODE
 from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
 from leasehold.simulation.workload.log_columns import Ints
 
@@ -69,6 +70,7 @@ def has_more_than_jobs(scenario: Scenario) -> bool:
         is_about_sharing(scenario)
         or any(cluster.plan == "nodes" for cluster in scenario.clusters)
         or any(stream.cores > 1 or stream.gpus[1] for stream in scenario.streams)
+        or any(isinstance(stream, LogStream) and stream.reading.vm == NODE for stream in scenario.streams)
         or scenario.has_events
         or any(stream.together is not None and stream.site is not None for stream in scenario.streams)
     )

@@ -34,6 +34,7 @@ from leasehold.simulation.table_writer import TableWriter
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
+from leasehold.simulation.workload.log_table import LOG_TABLE
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ def run_scenario(
     progress: Report | None = None,
     command: str = "",
 ) -> RunResult:
-    """Run a scenario into the folder ``out``, which is made, or is empty.
+    """Run a scenario into the folder ``out``, which is made, or is empty but for the table of its log.
 
     ``check`` checks every invariant after every instant; ``baseline`` also runs the same local requests
     without guests, so that what guests did to them can be seen job by job.
@@ -316,7 +317,7 @@ def _write_sites(scenario: Scenario, out: Path) -> None:
 @contextmanager
 def _nothing_half_done(out: Path) -> Iterator[None]:
     """Make the folder, and take it away again when the input turns out to be bad."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or any(path.name != LOG_TABLE for path in out.iterdir())):
         raise InvalidField("out", str(out), "a new or empty folder")
     out.mkdir(parents=True, exist_ok=True)
     try:

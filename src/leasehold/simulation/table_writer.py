@@ -73,11 +73,11 @@ class TableWriter:
         # All columns in one go: each operation of its own has a price, whatever the number of rows.
         self._append(block.select([_made(column, values, raw[column.name]) for column, values in given]))
 
-    def close(self) -> None:
-        """Write what waits; the folder gets its name."""
+    def close(self, metadata: dict[str, str] | None = None) -> None:
+        """Write what waits; the folder gets its name. ``metadata`` is kept by the last file."""
         self._close_rows()
-        if self._blocks or not self._files:
-            self._write()
+        if self._blocks or not self._files or metadata:
+            self._write(metadata)
         self._draft.replace(self._target)
 
     def _close_rows(self) -> None:
@@ -101,11 +101,12 @@ class TableWriter:
         if self._waiting >= ROWS_PER_FILE:
             self._write()
 
-    def _write(self) -> None:
+    def _write(self, metadata: dict[str, str] | None = None) -> None:
         """Write what waits as a file; a table without rows has one that says its columns."""
         if not self._blocks:
             self._blocks.append(pl.DataFrame(schema={column.name: _TYPES[column.kind] for column in self._columns}))
-        pl.concat(self._blocks).write_parquet(self._draft / f"{self._files:05}.parquet", compression="lz4")
+        file = self._draft / f"{self._files:05}.parquet"
+        pl.concat(self._blocks).write_parquet(file, compression="lz4", metadata=metadata)
         self._files += 1
         self._blocks.clear()
         self._waiting = 0

@@ -20,11 +20,14 @@ from leasehold.analysis.metrics import (
     held_by_agreements,
     totals,
 )
-from leasehold.analysis.run import Run
+from leasehold.analysis.recorded import RecordedWaits, recorded_waits
+from leasehold.analysis.run import Run, streamed
 from leasehold.analysis.wording import NOTHING, count, duration, listed, number, percent, share, value
 from leasehold.model.reason import Reason, sentence
 
 Totals = dict[str, Number]
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,14 @@ def headline(run: Run, totals: Totals) -> str:
 def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
     """Tell the run: the locals, the guests, the lent time, the preemptions, the refusals."""
     origins = {row["origin"]: row for row in by_origin(run).to_dicts()}
-    paragraphs = [Paragraph("Did the clusters' own users notice?", _locals(run, totals, origins.get("local")))]
+    paragraphs = []
+    if run.height("log"):  # of accounting: what whoever brings it asks first
+        if "external" in origins:
+            answer = _would_lend(run, totals, origins)
+            paragraphs.append(Paragraph("What would the cluster lend, and would anybody notice?", answer))
+        if waits := recorded_waits(run):
+            paragraphs.append(Paragraph("How close is the simulation to the accounting?", _recorded(waits)))
+    paragraphs.append(Paragraph("Did the clusters' own users notice?", _locals(run, totals, origins.get("local"))))
     if "external" in origins:
         paragraphs += [
             Paragraph("What did the guests get?", _guests(origins["external"])),
@@ -74,6 +84,47 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
     if _n(totals, "refused"):
         paragraphs.append(Paragraph("Which requests were refused?", _refused(run, totals)))
     return paragraphs
+
+
+def _would_lend(run: Run, totals: Totals, origins: Mapping[str, Totals]) -> str:
+    """Say what is lent a day, in core-hours, and how many own jobs start later for it."""
+    days = run.span_ms / DAY_MS
+    lent, idle = _n(totals, "guest_vm_h"), _n(totals, "capacity_vm_h") - _n(totals, "local_vm_h")
+    cores = count(int(run.sites["slots"].sum()), "core")
+    wanted = streamed(
+        run.scan("leases")
+        .filter(pl.col("origin") == "external")
+        .select((pl.col("vms") * pl.min_horizontal("requested_ms", "actual_ms")).sum() / HOUR_MS)
+    ).item()
+    delayed, jobs = _whole(totals, "locals_delayed"), _whole(origins.get("local", {}), "started")
+    noticed = (
+        f"{number(delayed)} of {count(jobs, 'own job')} would start later, by {duration(totals['local_delay_max_s'])} "
+        f"at most and {duration(totals['local_delay_mean_s'])} on average over all."
+        if delayed
+        else f"Nobody: none of {count(jobs, 'own job')} would start later."
+    )
+    guests = count(_whole(origins["external"], "leases"), "guest")
+
+    def daily(core_hours: float) -> str:
+        return number(core_hours / days if days else None)
+
+    return (
+        f"{daily(lent)} core-hours a day of {cores}: {share(lent, idle)} of what its own users leave idle "
+        f"({daily(idle)} a day). {guests} asked for {daily(wanted)} a day. {noticed}"
+    )
+
+
+def _recorded(waits: RecordedWaits) -> str:
+    """Say how far the waits of the simulation are from those recorded."""
+    error = "" if waits.error_pct is None else f" ({waits.error_pct:+.1f} %)"
+    simulated, recorded = waits.simulated, waits.recorded
+    return (
+        f"Without guests, {count(waits.jobs, 'job')} wait {duration(simulated.mean_s)} on average{error} and "
+        f"{duration(simulated.median_s)} in the median; in the accounting they waited {duration(recorded.mean_s)} and "
+        f"{duration(recorded.median_s)}. For half of them the two differ by {duration(waits.median_off_s)} at most, "
+        f"for 95 % by {duration(waits.p95_off_s)}. Priorities, limits and maintenance of the real cluster are not "
+        "simulated."
+    )
 
 
 def _locals(run: Run, totals: Totals, row: Totals | None) -> str:

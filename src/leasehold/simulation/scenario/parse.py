@@ -47,6 +47,7 @@ from leasehold.simulation.scenario.spec import (
     among,
 )
 from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
+from leasehold.simulation.workload.interpretation import NODE
 from leasehold.simulation.workload.lease_mix import EVEN_MIX
 from leasehold.simulation.workload.together import TOGETHER, StreamCoAllocations
 
@@ -186,14 +187,17 @@ def _log(keys: Keys, clusters: Sequence[str]) -> LogStream:
         expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
         raise InvalidField(keys.where("format"), None, expected)
     stream = LogStream(**values)
-    if stream.replay_cancelled and stream.format != "swf":
-        raise InvalidField(keys.where("replay_cancelled"), True, "a log in the SWF")  # noqa: FBT003 - the value
+    if stream.replay_cancelled and stream.format == "gwf":
+        expected = "a log that says which jobs were cancelled: SWF, or a table in Parquet"
+        raise InvalidField(keys.where("replay_cancelled"), True, expected)  # noqa: FBT003 - the value
+    if stream.reading.vm == NODE and stream.format != "parquet":
+        raise InvalidField(keys.where("vm"), NODE, "processor: only a table in Parquet states nodes")
     _check_whose(keys, stream)
     return replace(
         stream,
         slots=PEAK if stream.cluster_by is None else MADE_CLUSTERS.values(keys)["slots"],
         mix=MIX.take(keys) if stream.has_externals else EVEN_MIX,
-        window=_window(keys, LogWindow(from_zero=stream.format == "gwf")),
+        window=_window(keys, LogWindow(from_zero=stream.format != "swf")),
     )
 
 

@@ -33,10 +33,11 @@ from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.job_block import NO_SITE, JobBlock, OfStream, blocks_of
 from leasehold.simulation.workload.log_columns import Ints, Names
 from leasehold.simulation.workload.log_record import ReadingNotes
+from leasehold.simulation.workload.log_table import max_procs_of
 from leasehold.simulation.workload.streams import check_number
 from leasehold.simulation.workload.swf import SWF, swf_header
 
-_FORMATS = {"gwf": GWF, "swf": SWF}
+_FORMATS = {"gwf": GWF, "swf": SWF, "parquet": None}
 _JOBS_PER_MODEL_BLOCK = 256
 
 
@@ -305,8 +306,10 @@ def _slots(site: str, rule: int | str, demands: dict[str, ClusterDemand], logs: 
 def _max_procs(logs: list[LogStream]) -> int | None:
     """Give what the header of the first log with a header says."""
     for stream in logs:
+        path = Path(stream.path)
+        if stream.format == "parquet":
+            return max_procs_of(path)
         if stream.format == "swf":
-            path = Path(stream.path)
             try:
                 return swf_header(path).max_procs()
             except InvalidField as error:

@@ -46,7 +46,7 @@ from leasehold.simulation.workload.together import TOGETHER, StreamCoAllocations
 SIZE_RULES = ("max-procs", "peak")
 """How a log may say how large a cluster is: as its header says, or as its jobs need."""
 
-FORMATS = ("swf", "gwf")
+FORMATS = ("swf", "gwf", "parquet")
 PEAK = "peak"
 TOO_WIDE = ("error", "refuse")
 
@@ -269,7 +269,7 @@ class LogWindow:
     end_ms: Annotated[int | None, Seconds("first submission that is no longer used", unset="the end of the log")] = None
     shift_ms: Annotated[int, Seconds("time in the run at which this part begins", optional=True)] = 0
     from_zero: Annotated[
-        bool, Flag("time of the log begins with its first job", more="; `true` by default for GWF")
+        bool, Flag("time of the log begins with its first job", more="; `true` by default for GWF and Parquet")
     ] = False
 
 
@@ -325,7 +325,14 @@ class LogStream:
     """
 
     name: Annotated[str, Text("name of the stream, which also seeds its random numbers")]
-    path: Annotated[str, LogFile("log ([SWF or GWF](workloads.md))", more=", optionally compressed", name="log")]
+    path: Annotated[
+        str,
+        LogFile(
+            "log ([SWF, GWF or a table in Parquet](workloads.md))",
+            more=", the first two optionally compressed",
+            name="log",
+        ),
+    ]
     format: Annotated[str, Choice("format of the log", unset="by the file name", of=FORMATS)] = ""
     site: Annotated[str | None, _SITE] = None
     cluster_by: Annotated[
@@ -357,7 +364,7 @@ class LogStream:
     replay_cancelled: Annotated[
         bool,
         Flag(
-            "jobs that were cancelled before they began (status 5 of SWF, without run time) are submitted, and"
+            "jobs that were cancelled before they began (in SWF status 5, without run time) are submitted, and"
             " cancelled after the time that they waited in the log",
             more="; otherwise, and where the log does not say how long they waited or what they requested, they are"
             " left out",

@@ -10,7 +10,8 @@ The columns after that site may be cut short; they say nothing that Leasehold us
 from collections.abc import Iterator
 from pathlib import Path
 
-from leasehold.simulation.workload.log_record import LogFormat, LogRecord, ReadingNotes, log_records
+from leasehold.model.tables import LogRecord
+from leasehold.simulation.workload.log_record import LogFormat, ReadingNotes, log_records
 
 
 def _fields(text: str) -> list[str]:

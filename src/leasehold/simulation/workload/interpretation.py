@@ -16,13 +16,15 @@ from leasehold.configuration.declaration import Choice, Table, Whole
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType
 from leasehold.simulation.workload.job import NOT_CANCELLED, WorkloadJob
-from leasehold.simulation.workload.job_block import NO_DEADLINE, NO_SITE, JobBlock, LinesRead, OfStream
+from leasehold.simulation.workload.job_block import AS_STREAM, NO_DEADLINE, NO_SITE, JobBlock, LinesRead, OfStream
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix, LeaseTypeDraws
-from leasehold.simulation.workload.log_columns import Flags, Ints, LogColumns, Names, RecordBlock
+from leasehold.simulation.workload.log_columns import Flags, Ints, LogColumns, Machine, Names, RecordBlock, RecordBlocks
 from leasehold.simulation.workload.log_record import ID_FIELDS, NEVER_BEGAN, PARTIAL, UNKNOWN, LogFormat, ReadingNotes
+from leasehold.simulation.workload.log_table import TableColumns
 from leasehold.simulation.workload.streams import check_number
 
 SIZES = ("requested", "allocated")
+PROCESSOR, NODE = VMS = ("processor", "node")
 OVERRUNS = ("raise", "kill")
 
 
@@ -54,12 +56,22 @@ class LogInterpretation:
         ),
     ] = "raise"
     memory_mib: Annotated[int, Whole("memory of each VM if the log has none, in MiB")] = 1024
+    vm: Annotated[
+        str,
+        Choice(
+            "what a VM of a job is: one processor, or its part of one node, with cores, memory and GPUs",
+            more='; the latter for logs that state nodes (Parquet) and clusters with `plan = "nodes"`',
+            of=VMS,
+        ),
+    ] = PROCESSOR
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
             raise UnknownName("size", self.size, SIZES)
         if self.overrun not in OVERRUNS:
             raise UnknownName("overrun", self.overrun, OVERRUNS)
+        if self.vm not in VMS:
+            raise UnknownName("vm", self.vm, VMS)
         check_number("memory_mib", self.memory_mib, 1)
 
     def vms(self, records: RecordBlock) -> tuple[Ints, Flags]:
@@ -70,6 +82,26 @@ class LogInterpretation:
         only_other = (wanted <= 0) & (other > 0)
         return np.where(only_other, other, wanted), only_other
 
+
+def _on_nodes(records: RecordBlock, processors: Ints, memory_mib: Ints, names: Names) -> tuple[Ints, Ints, Ints]:
+    """Return the VMs of each job, one for each node, what each needs, as a code, and its memory.
+
+    What the log states of a whole job is spread evenly over its nodes, and rounded up: to whole GPUs from one on. A job
+    that does not state its nodes has one.
+    """
+    assert records.nodes is not None
+    assert records.gpu_milli is not None
+    assert records.gpu_model is not None
+    nodes = np.maximum(records.nodes, 1)
+    cores = -(-np.maximum(processors, 1) // nodes)
+    gpus = -(-np.maximum(records.gpu_milli, 0) // nodes)
+    gpus = np.where(gpus > _GPU, -(-gpus // _GPU) * _GPU, gpus)
+    each = zip(cores.tolist(), records.gpu_model.tolist(), gpus.tolist(), strict=True)
+    codes = [names.machine_code(Machine(core, model if gpu else "", gpu)) for core, model, gpu in each]
+    return nodes, np.array(codes, np.int64), memory_mib * cores
+
+
+_GPU = 1_000  # thousandths
 
 READING = Table(LogInterpretation, "Meaning of the numbers in a line of a log.")
 
@@ -131,12 +163,13 @@ _FINDINGS = (
 class LoggedStream:
     """A log, what its lines mean, and the rules that place its jobs, of which the first that fits one counts.
 
+    ``log_format``        None for a log that is a table
     ``replay_cancelled``  whether jobs that were cancelled before they began are jobs, where it is known when they were
                           and for how long they would have run at most
     """
 
     path: Path
-    log_format: LogFormat
+    log_format: LogFormat | None
     rules: Sequence[PlacingRule]
     reading: LogInterpretation = field(default_factory=LogInterpretation)
     seed: int = 1
@@ -150,7 +183,11 @@ def logged_blocks(stream: LoggedStream, notes: ReadingNotes, names: Names) -> It
     lines have to be noted for counts once `JobBlock.note` is called.
     """
     fields = {name for rule in stream.rules for name in rule.fields()}
-    log = LogColumns(stream.path, stream.log_format, notes, sorted(fields))
+    log: RecordBlocks = (
+        TableColumns(stream.path, notes, sorted(fields))
+        if stream.log_format is None
+        else LogColumns(stream.path, stream.log_format, notes, sorted(fields))
+    )
     split = _Split(stream.rules, LeaseTypeDraws(stream.seed, notes.source), log.names, names)
     of = (OfStream(notes.source),)
     for records in log.blocks():
@@ -171,6 +208,7 @@ def _interpreted(
     """Return what was found about the lines, and the jobs of those that are not left out."""
     reading = stream.reading
     vms, has_one_size = reading.vms(records)
+    has_no_vms, machine = vms <= 0, np.full(len(records), AS_STREAM)
     has_no_time = records.requested_ms <= 0
     is_replayed = records.never_began & (records.wait_ms >= 0) & ~has_no_time & stream.replay_cancelled
     run_ms = np.where(is_replayed, records.requested_ms, records.run_ms)
@@ -185,7 +223,7 @@ def _interpreted(
         is_replayed,
         run_ms < 0,
         has_one_size,
-        vms <= 0,
+        has_no_vms,
         run_ms == 0,
         has_no_time,
         overran & ~is_raised,
@@ -202,6 +240,9 @@ def _interpreted(
                 left &= ~where
     rows = slice(None) if left.all() else np.flatnonzero(left)
     kept = records.taken(rows)
+    memory_mib = np.where(has_no_memory, reading.memory_mib, records.memory_mib)
+    if reading.vm == NODE:
+        vms, machine, memory_mib = _on_nodes(records, vms, memory_mib, split.names)
     requested_ms = np.where(has_no_time | is_raised, actual_ms, records.requested_ms)[rows]
     placed = split.placed(kept, rule[rows], requested_ms)
     none = np.zeros(len(kept), np.int64)
@@ -210,13 +251,14 @@ def _interpreted(
         vms=vms[rows],
         requested_ms=requested_ms,
         actual_ms=actual_ms[rows],
-        memory_mib=np.where(has_no_memory, reading.memory_mib, records.memory_mib)[rows],
+        memory_mib=memory_mib[rows],
         source_id=kept.source_id,
         is_coallocation=np.zeros(len(kept), np.bool_),
         stream=none,
         number=none,
         line=np.arange(1, len(records) + 1)[rows],
         cancelled_after_ms=np.where(is_replayed, records.wait_ms, NOT_CANCELLED)[rows],
+        machine=machine[rows],
         names=split.names,
         streams=(),
         lines=None,

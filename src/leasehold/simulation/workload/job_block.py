@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from leasehold.model.request import LeaseType
 from leasehold.simulation.workload.job import WorkloadJob
-from leasehold.simulation.workload.log_columns import Flags, Ints, Names, Texts, as_texts
+from leasehold.simulation.workload.log_columns import Flags, Ints, Machine, Names, Texts, as_texts
 from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.together import StreamCoAllocations
 
 NO_SITE = -1
 NO_DEADLINE = -1
+AS_STREAM = -1
 _TYPES = tuple(LeaseType)
 
 
@@ -78,6 +79,8 @@ class JobBlock:
     ``number``          as `combine.numbered` would number it; 0 before it was numbered
     ``line``            how many lines of its log had been read when the job came, see ``lines``
     ``cancelled_after_ms``  as in a `WorkloadJob`
+    ``machine``         what each of its VMs needs, as a code of the machines of ``names``; `AS_STREAM` for what its
+                        stream says
     """
 
     submit_ms: Ints
@@ -95,6 +98,7 @@ class JobBlock:
     number: Ints
     line: Ints
     cancelled_after_ms: Ints
+    machine: Ints
     names: Names
     streams: tuple[OfStream, ...]
     lines: LinesRead | None = None
@@ -164,14 +168,21 @@ class JobBlock:
             pairs = zip(split, together * len(split) if len(of) == 1 else together, strict=True)
             yield [one if is_split else None for is_split, one in pairs]
         yield _spread(_unspread(self.cancelled_after_ms))
-        if any(one.cores > 1 or one.gpu_milli for one in of):
+        is_stated = bool((self.machine != AS_STREAM).any())
+        if is_stated or any(one.cores > 1 or one.gpu_milli for one in of):
+            each = [Machine(one.cores, one.gpu_model, one.gpu_milli) for one in of]
+            if is_stated:
+                machines = self.names.machines
+                by_job = each * len(self) if len(each) == 1 else each
+                codes = self.machine.tolist()
+                each = [one if code < 0 else machines[code] for code, one in zip(codes, by_job, strict=True)]
             yield repeat(False)  # noqa: FBT003 - a column: none of them waits
-            yield _spread([one.cores for one in of])
-            yield _spread([one.gpu_model for one in of])
-            yield _spread([one.gpu_milli for one in of])
+            yield _spread([one.cores for one in each])
+            yield _spread([one.gpu_model for one in each])
+            yield _spread([one.gpu_milli for one in each])
 
 
-COLUMNS = tuple(one.name for one in fields(JobBlock))[:15]
+COLUMNS = tuple(one.name for one in fields(JobBlock))[:16]
 
 
 def _unspread(column: Ints) -> list[int]:
@@ -208,6 +219,7 @@ def block_of(jobs: list[WorkloadJob], names: Names, of: OfStream) -> JobBlock:
         none,
         none,
         numbers("cancelled_after_ms"),
+        np.full(len(jobs), AS_STREAM),
         names,
         (of,),
     )

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from leasehold.model.errors import InputError
+from leasehold.model.tables import LogRecord
 from leasehold.simulation.workload.log_record import (
     ID_FIELDS,
     LARGEST,
     UNKNOWN,
     LogFormat,
-    LogRecord,
     ReadingNotes,
     careful_record,
     job_text,
@@ -60,12 +60,17 @@ _LOW_NIBBLES = _u64(0x0F0F0F0F0F0F0F0F)
 
 
 class Names:
-    """Texts that occur again and again, each kept once: its code is its place in ``texts``."""
+    """Texts that occur again and again, each kept once: its code is its place in ``texts``.
+
+    ``machines`` are kept the same way: what VMs of jobs need, by the codes of `machine_code`.
+    """
 
     def __init__(self) -> None:
         """Begin without any."""
         self.texts: list[str] = []
+        self.machines: list[Machine] = []
         self._codes: dict[str, int] = {}
+        self._machine_codes: dict[Machine, int] = {}
 
     def code(self, text: str) -> int:
         """Give the code of a text."""
@@ -75,12 +80,28 @@ class Names:
             self.texts.append(text)
         return code
 
+    def machine_code(self, machine: "Machine") -> int:
+        """Give the code of what a VM needs."""
+        code = self._machine_codes.setdefault(machine, len(self.machines))
+        if code == len(self.machines):
+            self.machines.append(machine)
+        return code
+
+
+class Machine(NamedTuple):
+    """What each VM of a job needs on its node."""
+
+    cores: int = 1
+    gpu_model: str = ""
+    gpu_milli: int = 0
+
 
 @dataclass(slots=True)
 class RecordBlock:
     """Job lines in the order of the log, each as a `LogRecord`; where ``partial``, the numbers mean nothing.
 
-    ``fields`` holds the fields that were asked for, as codes of the `Names` of each.
+    ``fields`` holds the fields that were asked for, as codes of the `Names` of each. Only tables have the last three
+    columns, ``gpu_model`` as texts.
     """
 
     fields: dict[str, Ints]
@@ -94,6 +115,9 @@ class RecordBlock:
     requested_ms: Ints
     memory_mib: Ints
     wait_ms: Ints
+    nodes: Ints | None = None
+    gpu_milli: Ints | None = None
+    gpu_model: Texts | None = None
 
     def __len__(self) -> int:
         """Return the number of lines."""
@@ -106,7 +130,17 @@ class RecordBlock:
     def taken(self, rows: "Ints | Flags | slice") -> "RecordBlock":
         """Return some of the rows, in the order given."""
         fields = {name: codes[rows] for name, codes in self.fields.items()}
-        return RecordBlock(fields, self.source_id[rows], *[column[rows] for column in self.columns()])
+        machines = (None if part is None else part[rows] for part in (self.nodes, self.gpu_milli, self.gpu_model))
+        return RecordBlock(fields, self.source_id[rows], *[column[rows] for column in self.columns()], *machines)
+
+
+class RecordBlocks(Protocol):
+    """A log, read once; ``names`` has the texts of the fields that were asked for."""
+
+    names: dict[str, Names]
+
+    def blocks(self) -> Iterator[RecordBlock]:
+        """Yield the jobs of the log in the order of their submission; raises InputError for what is wrong."""
 
 
 class LogColumns:
@@ -248,7 +282,7 @@ class LogColumns:
         return RecordBlock(fields, source_id, partial, never_began, *map(numbers, _NUMBERS))
 
 
-_NO_RECORD = LogRecord("", *(False, 0, 0, 0, 0, 0, 0, 0), *[""] * 5)
+_NO_RECORD = LogRecord("", False, 0, 0, 0, 0, 0, 0, 0, "", "", "", "", "")  # noqa: FBT003 - a row
 
 
 def _joined(one: RecordBlock, other: RecordBlock) -> RecordBlock:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from leasehold.model.errors import InputError
+from leasehold.model.tables import LogRecord
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -69,7 +70,7 @@ class ReadingNotes:
         self.assumed[phrase] += 1
 
     def skip(self, phrase: str) -> None:
-        """Count one more job that was left out for this reason."""
+        """Count one more job that was left out for this reason; gives nothing, as what is left of the job."""
         self.skipped[phrase] += 1
 
     def remark(self, sentence: str) -> None:
@@ -95,34 +96,11 @@ _STATUS = 10
 PARTIAL = "were left out: a part (status 2, 3 or 4) of a job that has a line of its own"
 """Completes "n of m jobs ..." for lines that are `LogFormat.partial`."""
 
-NEVER_BEGAN = "were left out: cancelled (status 5) before they began"
+NEVER_BEGAN = "were left out: cancelled before they began"
 """Completes "n of m jobs ..." for lines that are `LogFormat.cancelled`, where they are not replayed."""
 
 _Numbers = tuple[int, int, int, int, int]
 """Submit time, run time, processors allocated and requested, requested time; times in milliseconds."""
-
-
-@dataclass(slots=True)
-class LogRecord:
-    """One job line. Times are milliseconds; a negative number means that the log does not say.
-
-    ``never_began``  whether it was cancelled while it waited, after ``wait_ms``; of other jobs that is not read
-    """
-
-    source_id: str
-    never_began: bool
-    submit_ms: int
-    run_ms: int
-    allocated_vms: int
-    requested_vms: int
-    requested_ms: int
-    memory_mib: int
-    wait_ms: int
-    user: str
-    group: str
-    queue: str
-    partition: str
-    site: str
 
 
 @dataclass(frozen=True, slots=True)

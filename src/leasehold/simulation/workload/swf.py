@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leasehold.model.errors import InvalidField
-from leasehold.simulation.workload.log_record import LogFormat, LogRecord, ReadingNotes, log_records, text_lines
+from leasehold.model.tables import LogRecord
+from leasehold.simulation.workload.log_record import LogFormat, ReadingNotes, log_records, text_lines
 
 SWF = LogFormat(
     name="the Standard Workload Format (SWF)",
