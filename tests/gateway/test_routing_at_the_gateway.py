@@ -83,6 +83,20 @@ def refusals(history: History, lease_id: int) -> list[tuple[str, Reason]]:
     return [(decision.site, decision.reason) for decision in made if decision.lease.id == lease_id]
 
 
+def test_what_a_policy_keeps_of_a_site_lasts_until_something_is_sent_there_or_time_passes() -> None:
+    kept: list[set[str]] = []
+
+    def rule(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
+        kept.append({site.name for site in view.sites if site in view.memo})
+        view.memo.update(dict.fromkeys(view.sites))
+        view.memo["whatever else"] = view
+        return Dispatch("b" if request.id == 2 else "a")
+
+    sites = [site("a", 9), site("b", 9), site("c", 9)]
+    play([guest(0, 1, 5), guest(0, 1, 5), guest(0, 1, 5), guest(1, 1, 5)], sites, Scripted(rule))
+    assert kept == [set(), {"b", "c"}, {"a", "c"}, set()]
+
+
 class TestHolding:
     def test_a_held_request_is_asked_about_at_every_tick(self) -> None:
         policy = holding_until(30)

@@ -68,6 +68,13 @@ def test_a_local_request_is_non_preemptable() -> None:
         check_request(Request(**GOOD | {"site": "a"}))
 
 
+@pytest.mark.parametrize("site", [None, "a"])
+def test_a_model_of_a_gpu_says_nothing_without_a_gpu(site: str | None) -> None:
+    kind = LeaseType.CANCELABLE if site is None else LeaseType.NON_PREEMPTABLE
+    with pytest.raises(InvalidField, match="gpu_milli: got 0, expected more than 0, of the model a100"):
+        check_request(Request(1, kind, 1, 1000, 0, 0, site=site, gpu_model="a100"))
+
+
 NUMBERS = st.sampled_from(sorted(GOOD.keys() - {"id", "lease_type"}))
 
 

@@ -50,6 +50,8 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
     Raises typer.Exit when interrupted, after the folder is readable; InvariantBroken with notes on how to
     see it again.
     """
+    if not gc.get_freeze_count():
+        gc.freeze()  # what was imported is here to stay: looking through all of it takes longer than what a run leaves
     try:
         with (
             made_room(out),

@@ -101,12 +101,15 @@ class Dispatcher:
         wide_enough = self._registry.federation.wide_enough(lease.request.slots)
         able = self.able(lease, wide_enough)
         sites = self._registry.open(able)
-        key = self._quotas.queue_of(lease, sites, now_ms)
-        if key is not None and self._waits_its_turn(lease, key, sites, now_ms):
-            return
-        sites, block = self._quotas.narrow(lease, sites, now_ms)
-        sites = self._quotas.best(lease, sites, lambda name: self._room(name, now_ms), now_ms)
-        if self._goes_to_peer_at_once(lease, sites, now_ms):
+        key: QueueKey | None = None
+        block: QuotaBlock | None = None
+        if self._quotas.sharing is not None:
+            key = self._quotas.queue_of(lease, sites, now_ms)
+            if key is not None and self._waits_its_turn(lease, key, sites, now_ms):
+                return
+            sites, block = self._quotas.narrow(lease, sites, now_ms)
+            sites = self._quotas.best(lease, sites, lambda name: self._room(name, now_ms), now_ms)
+        if self._peering.terms and self._goes_to_peer_at_once(lease, sites, now_ms):
             return
         if block is not None:
             self._wait_for_agreement(lease, key, block, now_ms)
@@ -395,12 +398,15 @@ class Dispatcher:
             self._views[id(sites)] = known  # it holds the sites, so that no others have this id meanwhile
         return known
 
-    def look_anew(self) -> None:
-        """Forget the views that were shown: a site has changed since, or time has passed."""
-        if self._views:
+    def look_anew(self, changed: str = "") -> None:
+        """Forget the views that were shown: time has passed, or only this site has changed since."""
+        if self._views or self._memo:
             self._views.clear()
+            kept: dict[object, Any] = {}
+            if changed:
+                kept = {site: of for site, of in self._memo.items() if type(site) is SiteFacts and site.name != changed}
             self._memo.clear()  # what is in it refers to the views that refer to it
-            self._memo = {}
+            self._memo = kept
 
     def look_at_each(self, times: range) -> None:
         """Learn what the policy would have, had it been shown all sites that lend at each of these times."""
@@ -424,7 +430,7 @@ class Dispatcher:
 
     def _was_sent(self, lease: Lease, name: str, reason: Reason, rule: str, now_ms: int) -> None:
         """Note that a request is where it was sent, or on its way."""
-        self.look_anew()
+        self.look_anew(name if rule != REBALANCING else "")
         self._pending.remove(lease)
         lease.dispatched_ms = now_ms
         self._knowledge.sent(lease)

@@ -228,15 +228,16 @@ class Guests:
 
     def serve(self, now_ms: int) -> None:
         """Start and resume every guest that can."""
-        self.full.trim(now_ms)
-        for lease in self.due_reservations(now_ms):
-            self._begin(lease, Reason.RESERVED_START, now_ms)
-        while self._reservations and self._reservations[0][0] <= now_ms:
-            heappop(self._reservations)
+        if self._reservations:
+            for lease in self.due_reservations(now_ms):
+                self._begin(lease, Reason.RESERVED_START, now_ms)
+            while self._reservations and self._reservations[0][0] <= now_ms:
+                heappop(self._reservations)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
-        arrivals, self._arrivals = self._arrivals, []
-        self.allocations.explain_waits(arrivals, self.queue, GUESTS_IN_FREE_ROOM, now_ms)
+        if self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            self.allocations.explain_waits(arrivals, self.queue, GUESTS_IN_FREE_ROOM, now_ms)
 
     def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
         if lease.state is LeaseState.SUSPENDING:

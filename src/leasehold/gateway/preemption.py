@@ -32,19 +32,25 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     """
     guests.full.trim(now_ms)
     replan_guests(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
-    takers = [*(lease for lease, _ in started), *guests.due_reservations(now_ms)]
     queue = guests.queue
     if isinstance(queue, VectorBackfiller):
-        return _give_way_on_nodes(guests, queue, takers, now_ms)
-    short_vms = -min(0, queue.plan.free_at(now_ms))
-    spare_vms = sum(lease.vms for lease in takers) - short_vms
+        return _give_way_on_nodes(guests, queue, _takers(guests, started, now_ms), now_ms)
+    free_vms = queue.plan.free_at(now_ms)
     helped: set[int] = set()
+    if free_vms >= 0:
+        return helped
+    takers = _takers(guests, started, now_ms)
+    spare_vms = sum(lease.vms for lease in takers) + free_vms
     for lease in takers:
         if lease.vms > spare_vms:
             spare_vms += _preempt_for(guests, lease, lease.vms - spare_vms, now_ms)
             helped.add(lease.id)
         spare_vms -= lease.vms
     return helped
+
+
+def _takers(guests: Guests, started: Started, now_ms: int) -> list[Lease]:
+    return [*(lease for lease, _ in started), *guests.due_reservations(now_ms)]
 
 
 def _give_way_on_nodes(guests: Guests, queue: VectorBackfiller, takers: Iterable[Lease], now_ms: int) -> set[int]:

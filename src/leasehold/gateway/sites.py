@@ -239,7 +239,9 @@ class SiteRegistry:
 
     def open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
         """Return those of these sites that take guests now."""
-        closed = self.closed | {name for name, remote in self.remotes.items() if not remote.is_open}
+        closed = self.closed
+        if self.remotes:
+            closed |= {name for name, remote in self.remotes.items() if not remote.is_open}
         return [site for site in sites if site.name not in closed] if closed else sites
 
     @property

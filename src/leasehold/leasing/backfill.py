@@ -271,9 +271,12 @@ class Backfiller:
     def step(self, now_ms: int) -> Started:
         """One pass: move reservations earlier, then start leases that are due, promoted or backfilled."""
         queue = self._queue
+        started: Started = []
+        if not self._rows:
+            queue.rest(now_ms)
+            return started
         rows = queue.step(now_ms)
         self._follow_moved()
-        started: Started = []
         for row, why in zip(rows, queue.reasons, strict=True):
             lease = self._leases[row]
             lease.reserved_ms = queue.start_of(row)
@@ -284,6 +287,8 @@ class Backfiller:
 
     def replan(self, now_ms: int, *, all_of_them: bool = False) -> list[Lease]:
         """Plan those again that overlap with over-booked time, or all; returns those that start later now."""
+        if not self._rows:
+            return []
         later = self._queue.replan(now_ms, all_of_them)
         self._follow_moved()
         return [self._leases[row] for row in later]

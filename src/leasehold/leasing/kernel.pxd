@@ -108,6 +108,8 @@ cdef class ReservationQueue:
     cpdef ms earliest(self, Py_ssize_t row, ms now_ms) except? -1
     @cython.locals(plan=Profile, has_new_room=bint)
     cpdef list step(self, ms now_ms)
+    @cython.locals(plan=Profile)
+    cpdef rest(self, ms now_ms)
     cdef list _newcomers(self, ms now_ms)
     @cython.locals(next_ms=ms, row=Py_ssize_t, coming=RowHeap)
     cdef ms _next_ready_ms(self) except? -1

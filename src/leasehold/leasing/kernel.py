@@ -754,6 +754,18 @@ class ReservationQueue:
         self._looked_ms = now_ms
         return self.started
 
+    def rest(self, now_ms: int) -> None:
+        """What a pass leaves behind over an empty queue: nobody can use the room that was given back."""
+        plan = self.plan
+        plan.trim(now_ms)
+        if plan.was_freed:
+            plan.freed_until_ms = now_ms
+            plan.was_freed = False
+        if self._coming.size or self._unseen:
+            self._coming.clear()
+            self._unseen.clear()
+        self._looked_ms = now_ms
+
     def _newcomers(self, now_ms: int) -> list[int]:
         """Return rows that came or became ready since the last pass, in order of arrival.
 

@@ -132,10 +132,11 @@ def _is_plain(request: Request) -> bool:
         and 0 <= request.submit_ms <= request.ready_ms
         and request.deadline_ms is None
         and request.max_restarts is None
-        and request.lease_type is LeaseType.NON_PREEMPTABLE
+        and (request.site is None or request.lease_type is LeaseType.NON_PREEMPTABLE)
         and request.memory_mib == DEFAULT_MEMORY_MIB
         and request.cores == 1
         and request.gpu_milli == 0
+        and not request.gpu_model
     )
 
 

@@ -34,6 +34,11 @@ class PricedRoom:
     outlook: DemandOutlook
     earliest_start_ms: EarliestStart | None
     _prices: dict[tuple[int, int], float] = field(default_factory=dict)
+    _rank: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Rank it among rooms of the same price: what has more free comes first."""
+        self._rank = -self.free_vms / self.site.slots
 
     @classmethod
     def seen(cls, site: SiteFacts, view: RoutingView) -> "PricedRoom":
@@ -45,6 +50,16 @@ class PricedRoom:
             view.memo[site] = known
         assert isinstance(known, cls)
         return known
+
+    def offer(
+        self, place: int, vms: int, overhead_ms: int, duration_ms: int, horizon: float
+    ) -> tuple[float, float, int, "PricedRoom"]:
+        """Price so many VMs for so long at the reference speed, after an overhead; offers sort by what a guest prefers.
+
+        The cheapest comes first, then the room of which most is free, then the first in ``place``.
+        """
+        wall_ms = duration_ms * self.site.reference_mips / self.site.speed_mips
+        return self.price(vms, overhead_ms + wall_ms, horizon), self._rank, place, self
 
     def price(self, vms: int, span_ms: float, horizon: float = HORIZON) -> float:
         """Price so many VMs for a span in wall time; infinite where they are not there."""
@@ -105,17 +120,12 @@ class PricedOffers:
 
     def cheapest(self, waiting: Waiting, horizon: float = HORIZON) -> list[tuple[float, PricedRoom]]:
         """Return the sites where a request could run, with prices: cheapest first, then most free VMs."""
-
-        def rank(offer: tuple[float, PricedRoom]) -> tuple[float, float]:
-            price, room = offer
-            return price, -room.free_vms / room.site.slots
-
         vms, likely_ms = waiting.request.slots, self.likely_ms(waiting)
         offers = [
-            (one.price(vms, _overhead_ms(waiting, one) + one.wall_ms(likely_ms), horizon), one)
-            for one in self._for(waiting)
+            one.offer(place, vms, _overhead_ms(waiting, one) if waiting.home else 0, likely_ms, horizon)
+            for place, one in enumerate(self._for(waiting))
         ]
-        return sorted(offers, key=rank)
+        return [(price, room) for price, _, _, room in sorted(offers)]
 
     def likely_ms(self, waiting: Waiting) -> int:
         """Return its likely remaining run time at the reference speed: part of what is left."""
@@ -134,7 +144,7 @@ class PricedOffers:
         vms = waiting.request.slots
         if vms > self._most_vms:
             return math.inf
-        home = "" if can_move(waiting) else waiting.home
+        home = waiting.home if waiting.home and waiting.move_ms is None else ""
         size = self.likely_ms(waiting).bit_length()
         key = (home, vms, size)
         known = self._least.get(key)

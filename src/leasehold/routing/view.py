@@ -181,6 +181,7 @@ class RoutingView:
 
     Requests for which the same sites may be chosen are shown the same view, until something was sent to a site or time
     has passed. All views until then share ``memo``: there a policy may keep what it needs again for the next request.
+    What it keeps under the facts of a site stays until something was sent to that site.
 
     ``sites``       the sites that may be chosen, in the federation's order
     ``federation``  all sites, also those that cannot take this request

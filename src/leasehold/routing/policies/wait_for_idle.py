@@ -22,6 +22,8 @@ from leasehold.routing.pricing import HORIZON, PricedOffers
 
 NOT_LEARNT = "not-enough-seen"
 """The rule before the sites have seen enough local demand to wait for a lower price."""
+HOLD = Hold()
+"""Until something happens."""
 LOOKS_PER_SCALE = 25
 """The maximum number of looks at waiting requests in a mean local holding time."""
 
@@ -81,7 +83,7 @@ class WaitForIdle(RoutingPolicy):
                 break
             if room.starts_now(request, waiting.left_ms, now_ms):
                 return Dispatch(room.site.name)
-        return Hold(request.ready_ms if request.ready_ms > now_ms else None)
+        return Hold(request.ready_ms) if request.ready_ms > now_ms else HOLD
 
     def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Selection:
         """Return those that accept a price offered somewhere, or else when the first of them will.
@@ -91,8 +93,10 @@ class WaitForIdle(RoutingPolicy):
         """
         offers, ripe, again_ms = PricedOffers.seen(view), list[Waiting](), NEVER_MS
         for one in waiting:
-            price, limit = offers.least(one), self.limit(one, offers, now_ms)
-            if price <= limit:
+            price = offers.least(one)
+            if math.isinf(price):
+                continue  # there is no room: whatever it accepts
+            if price <= self.limit(one, offers, now_ms):
                 ripe.append(one)
             elif not ripe:
                 again_ms = min(again_ms, self.accepts_from_ms(one, price, offers))
@@ -102,7 +106,7 @@ class WaitForIdle(RoutingPolicy):
     def accepts_from_ms(self, waiting: Waiting, price: float, offers: PricedOffers) -> int:
         """Say from when on, or just before that, `limit` is at least this price."""
         accepted, doubled_after = self.accepted(waiting, offers)
-        if math.isinf(price) or accepted <= 0:
+        if accepted <= 0:
             return NEVER_MS
         waits_ms = (price / accepted - 1) * doubled_after * offers.scale_ms
         return waiting.since_ms + max(0, math.floor(waits_ms) - 1)
