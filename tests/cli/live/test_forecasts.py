@@ -18,7 +18,7 @@ START = {
     "latest_at": "2026-11-21T11:56:10.000Z", "sites": [{"site": "das3", "share": 0.9}, {"site": "lyon", "share": 0.1}],
     "moved_by": ["run times of the leases that hold machines at das3"],
 }  # fmt: skip
-UNKNOWN = {
+UNKNOWN: dict[str, Any] = {
     "what": "end", "earliest_at": None, "expected_at": None, "latest_at": None, "sites": [], "moved_by": [],
 }  # fmt: skip
 ESTIMATE = {
