@@ -167,7 +167,7 @@ def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
         answer(_standing(coallocation))
 
 
-REFUSED = "refused"
+REFUSED, PREPARING = "refused", "preparing"
 _COMPONENT = re.compile(r"(?P<vms>[0-9]+)(@(?P<site>[^:@,]+))?(:(?P<files>.+))?", re.ASCII)
 _FILE = re.compile(r"(?P<mib>[0-9]+)@(?P<site>[^:@,]+)", re.ASCII)
 
@@ -305,4 +305,5 @@ def _outlook(plan: "CoAllocationPlan") -> str:
     if not all(plan.sites):
         return f"would wait at the gateway: each component {plan.explanation} ({plan.reason})"
     start = "" if plan.starts_at is None else f", from {show_moment(plan.starts_at)}"
-    return f"would run at {', '.join(plan.sites)}{start}"
+    condition = ", if sites with managers of their own promise that" if plan.state == PREPARING else ""
+    return f"would run at {', '.join(plan.sites)}{start}{condition}"

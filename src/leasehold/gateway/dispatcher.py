@@ -150,6 +150,8 @@ class Dispatcher:
         """Return those of these sites that can take a lease at all."""
         if lease.request.domain:
             sites = [site for site in sites if not self._quotas.is_bound_elsewhere(lease.request, site.name)]
+        if lease.request.prepared_until_ms is not None:  # a promise of others could not be taken back in time
+            sites = [site for site in sites if site.name in self._registry.own]
         if lease.memory_at:
             sites = [site for site in sites if self._registry.hands_over(site.name)]
         return self._registry.able(lease.request, sites, self._pending.refused_by.get(lease.id, ()))

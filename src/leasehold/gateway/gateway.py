@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from leasehold.gateway.alarm import GATEWAY
 from leasehold.gateway.coallocation.co_allocator import CoAllocator
 from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
+from leasehold.gateway.coallocation.participant import PreparedLeases
 from leasehold.gateway.coallocation.planner import LOOKS_EACH_INSTANT, Planner, WorkBudget
 from leasehold.gateway.dispatcher import Dispatcher, RetryLoop
 from leasehold.gateway.knowledge import Knowledge
@@ -35,6 +36,7 @@ from leasehold.model.event import (
     Event,
     ExtendRequested,
     LeaseCheckpointed,
+    LeaseCommitted,
     LeaseContinues,
     LeaseEnded,
     LeaseFailed,
@@ -132,6 +134,7 @@ class Gateway:
         planner = Planner(registry, quotas, reference_mips, WorkBudget(most_looks))
         claims = ComponentClaims(registry, quotas, knowledge, changes)
         components = ComponentLeases(table, changes)
+        self.prepared = PreparedLeases(registry, pending, changes)
         self.coallocations = CoAllocator(registry, planner, claims, components, changes)
 
     def handle(self, events: Iterable[Event], now_ms: int) -> list[Effect]:  # noqa: C901, PLR0912 - an instant, in order
@@ -149,6 +152,8 @@ class Gateway:
         # 1. What happened, before anything is decided.
         for event in events:
             self._note(event, now_ms)
+        if self.prepared.leases:
+            self.prepared.expire(now_ms)
         if coallocations.open:
             coallocations.handle_losses(now_ms)
             coallocations.keep_together(now_ms)
@@ -196,6 +201,7 @@ class Gateway:
         if lease.request.site is not None:
             return  # no part but its site knows of a local lease
         self.peering.forget(lease)
+        self.prepared.leases.pop(lease.id, None)
         self.registry.offers.answered(lease)
         self.quotas.release(lease)
         self.pending.forget(lease.id)
@@ -252,9 +258,12 @@ class Gateway:
         for lease in leases:
             self._table.add(lease)
             self.peering.take_up(lease)
+            is_component = self.coallocations.take_up(lease)
+            if not is_component:
+                self.prepared.take_in(lease)
             if lease.site in self.registry.remotes:
                 self.registry.remotes[lease.site].leases[lease.id] = lease
-            elif not self.coallocations.take_up(lease) and lease.state is LeaseState.HELD:
+            elif not is_component and lease.state is LeaseState.HELD:
                 self.dispatcher.take_up(lease)
         for name in self.sites:
             self.registry.touch(name)
@@ -328,6 +337,8 @@ class Gateway:
                 self.sites[event.site].allocations.learn(event.operation, measured)
             case SiteReported():
                 self._note_report(event, now_ms)
+            case LeaseCommitted():
+                self.prepared.commit(event)
             case SiteFellSilent():
                 self._note_silence(event, now_ms)
             case SiteAnswered():
@@ -354,6 +365,7 @@ class Gateway:
             _carry(lease, event.carried)
         if request.site is None:
             refusal = self.peering.receive(lease, now_ms)
+            self.prepared.take_in(lease)
             if refusal is None:
                 self.pending.arrivals[lease.id] = lease
             else:
@@ -555,6 +567,9 @@ class Gateway:
         if remote is None or lease is None or not can_follow(lease, event):
             return  # of a lease that is over, or of one that was further already
         self.registry.offers.answered(lease)
+        if self.coallocations.note_report(lease, event, now_ms):
+            self.pending.dirty = True
+            return
         never_began = event.state is LeaseState.REFUSED or event.reason is Reason.NEVER_STARTED
         if never_began and event.state.is_final and event.first_start_ms < 0:
             self.dispatcher.was_refused(lease, remote, event.reason)

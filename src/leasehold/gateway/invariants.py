@@ -12,7 +12,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.leasing.kernel import Profile
 from leasehold.leasing.vectors import NodeRoom, VectorBackfiller, VectorProfile
-from leasehold.model.coallocation import CoAllocation, CoAllocationState
+from leasehold.model.coallocation import CoAllocation, CoAllocationState, Promise
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.errors import InvariantBroken
 from leasehold.model.lease import Lease, LeaseState
@@ -226,6 +226,8 @@ def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_
 _BEGUN = (LeaseState.RUNNING, LeaseState.STARTING)
 """The states of components that have their machines, or wait for them to start."""
 
+_HOLDS = (Promise.COMMITTING, Promise.COMMITTED)
+
 
 def _all_or_nothing(coallocations: CoAllocator, now_ms: int) -> None:
     """Raise InvariantBroken if a component holds something that the others do not agree with."""
@@ -244,10 +246,11 @@ def _problem(coallocation: CoAllocation, leases: list[Lease], now_ms: int) -> st
             return "" if _all_are(leases, LeaseState.HELD) else "a component holds or was promised something"
         case CoAllocationState.PLACED:
             return _problem_while_placed(coallocation, leases, now_ms)
-        case CoAllocationState.RESERVED:
+        case CoAllocationState.RESERVED | CoAllocationState.PREPARING:
             return _problem_while_reserved(coallocation, leases, now_ms)
         case CoAllocationState.RUNNING:
-            return "" if _all_are(leases, *_BEGUN) else "a component does not run beside the others"
+            here = [lease for lease in leases if not _is_elsewhere(coallocation, lease)]
+            return "" if _all_are(here, *_BEGUN) else "a component does not run beside the others"
         case _:
             return "it is over, and still open"
 
@@ -266,11 +269,24 @@ def _problem_while_placed(coallocation: CoAllocation, leases: list[Lease], now_m
 
 
 def _problem_while_reserved(coallocation: CoAllocation, leases: list[Lease], now_ms: int) -> str:
-    if not _all_are(leases, LeaseState.WAITING):
-        return "a component is not promised its room"
+    for lease in leases:
+        part = coallocation.parts[coallocation.request.index_of(lease.id)]
+        is_committed = part.promise is Promise.COMMITTED
+        if lease.state is not LeaseState.WAITING and not (is_committed and lease.state in _BEGUN):
+            return f"lease {lease.id} is not promised its room"
+        if part.promise and (lease.request.prepared_until_ms is None) != (part.promise in _HOLDS):
+            return f"lease {lease.id} is {part.promise}, and its promise ends at {lease.request.prepared_until_ms} ms"
+    if coallocation.state is CoAllocationState.RESERVED and any(
+        part.promise not in (Promise.NONE, Promise.COMMITTED) for part in coallocation.parts
+    ):
+        return "a site has not confirmed its promise"
     if {lease.reserved_ms for lease in leases} != {coallocation.start_ms} or coallocation.start_ms <= now_ms:
         return "its components are not promised one start to come"
     return ""
+
+
+def _is_elsewhere(coallocation: CoAllocation, lease: Lease) -> bool:
+    return bool(coallocation.parts[coallocation.request.index_of(lease.id)].promise)
 
 
 def _all_are(leases: list[Lease], *states: LeaseState) -> bool:

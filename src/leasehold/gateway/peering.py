@@ -182,7 +182,7 @@ class Peering:
 
     def _able(self, lease: Lease, when: AskWhen) -> Iterable[RemoteSite]:
         """Give the peers that a lease may go to at all; what came from a peer goes to none."""
-        if lease.request.from_peer:
+        if lease.request.from_peer or lease.request.prepared_until_ms is not None:
             return
         for name, terms in self.terms.items():
             peer = self._registry.remotes.get(name)

@@ -165,12 +165,12 @@ class PendingQueue:
             if self._explained.get(lease.id, ("", ""))[1] in revoked:
                 self.refuse(lease, Reason.AGREEMENT_REVOKED, AGREEMENT)
 
-    def withdraw(self, lease: Lease) -> None:
+    def withdraw(self, lease: Lease, reason: Reason = Reason.CANCELLED_BY_USER) -> None:
         """Cancel a request."""
         self.remove(lease)
         self.arrivals.pop(lease.id, None)
         advance(lease, Step.CANCEL)
-        self._changes.effects.append(LeaseClosed(lease, Reason.CANCELLED_BY_USER))
+        self._changes.effects.append(LeaseClosed(lease, reason))
 
     def was_not_started(self, lease: Lease) -> None:
         """The machines of a guest did not start at its site: try it at others, and not there again."""

@@ -33,6 +33,7 @@ class RemoteSite:
     ``silent``   whether it has not reported for too long: nothing is sent there until it does
     ``nodes``    the nodes that it is planned by; none: by slots
     ``images``   the names of the images that a lease may name there; ``login``: its user can log in by a key
+    ``promises`` whether it promises components of co-allocations their room, until they are committed
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
                  then the most that one lease can have there
     """
@@ -46,6 +47,7 @@ class RemoteSite:
     hands_over: bool = False
     silent: bool = False
     is_peer: bool = False
+    promises: bool = False
     live: SiteLive = field(default_factory=lambda: SiteLive(0))
     leases: dict[int, Lease] = field(default_factory=dict)
     nodes: tuple[NodeResources, ...] = ()

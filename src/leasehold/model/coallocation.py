@@ -36,6 +36,9 @@ class CoAllocationState(StrEnum):
     PLACED = "placed"
     """Incremental: each has a site; some may hold their room already."""
 
+    PREPARING = "preparing"
+    """Sites with managers of their own are asked to promise their room, and then to commit it; the others have."""
+
     RESERVED = "reserved"
     """Each is promised its room for the common start."""
 
@@ -49,6 +52,22 @@ class CoAllocationState(StrEnum):
     def is_final(self) -> bool:
         """Whether nothing can follow."""
         return self in _FINAL
+
+
+class Promise(StrEnum):
+    """How far a site with a manager of its own is with the room of a component (two-phase commit)."""
+
+    NONE = ""
+    """It is at no such site."""
+
+    ASKED = "asked"
+    PREPARED = "prepared"
+    """Promised until a certain time, and for good if it is committed by then."""
+
+    COMMITTING = "committing"
+    """Every site has promised its part, and this one is told so."""
+
+    COMMITTED = "committed"
 
 
 _FINAL = frozenset(
@@ -150,6 +169,7 @@ class Part:
     ``claimed_ms``  since when it holds its room idle, UNPLANNED while it does not
     ``losses``      how often it lost its machines
     ``has_ended``   whether it is done
+    ``promise``     at a site with a manager of its own: how far that is
     """
 
     lease_id: int
@@ -158,6 +178,7 @@ class Part:
     claimed_ms: int = UNPLANNED
     losses: int = 0
     has_ended: bool = False
+    promise: Promise = Promise.NONE
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +186,8 @@ class CoAllocation:
     """One co-allocation's life.
 
     ``start_ms``    the common start, UNPLANNED while there is none
-    ``claim_ms``    when claiming continues; while it is held, the earliest retry
+    ``claim_ms``    when claiming continues; while it is held, the earliest retry; while it is prepared, until when
+                    the sites that are asked may answer
     ``tried``       attempts to start all of it
     ``idle_vm_ms``  VM-milliseconds for which claimed room was held idle so far
     ``reason``      the last one given

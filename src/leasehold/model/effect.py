@@ -79,6 +79,13 @@ class RecallLease:
 
 
 @dataclass(slots=True)
+class CommitLease:
+    """Tell such a site that what it has promised a component holds: all others have promised theirs."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
 class LeaseClosed:
     """The lease is in a final state, and why."""
 
@@ -208,6 +215,7 @@ Effect = (
     | WithdrawLease
     | OfferLease
     | RecallLease
+    | CommitLease
     | LeaseClosed
     | WakeAt
     | AlarmCalledOff

@@ -195,6 +195,7 @@ class SiteReported:
 
     ``planned_ms, first_start_ms``  the start that it promises and the first one there was, -1 without
     ``work_left``                   of a lease that it hands back: the rest of its work, in work units; -1: all of it
+    ``prepared_until_ms``           until when it can be committed; -1: it is, or need not be
     """
 
     lease_id: int
@@ -207,6 +208,14 @@ class SiteReported:
     overhead_vm_ms: int = 0
     migrations: int = 0
     work_left: int = -1
+    prepared_until_ms: int = -1
+
+
+@dataclass(slots=True)
+class LeaseCommitted:
+    """The gateway that sent a component here has the promises of all others: what was promised here holds."""
+
+    lease_id: int
 
 
 @dataclass(slots=True)
@@ -289,6 +298,7 @@ Event = (
     | NativeQueueSeen
     | OverheadMeasured
     | SiteReported
+    | LeaseCommitted
     | SiteFellSilent
     | SiteAnswered
     | SiteForgotten

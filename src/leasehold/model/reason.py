@@ -109,6 +109,7 @@ class Reason(StrEnum):
     NEVER_STARTED = "never-started"
     CANCELLED_BY_USER = "cancelled-by-user"
     CLAIM_RELEASED = "claim-released"
+    PROMISE_EXPIRED = "promise-expired"
     COMPONENT_LOST = "component-lost"
     HORIZON_REACHED = "horizon-reached"
 
@@ -211,6 +212,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NEVER_STARTED: "was given room, but its machines never started",
     Reason.CANCELLED_BY_USER: "was cancelled by its user",
     Reason.CLAIM_RELEASED: "released idle machines because another component of its co-allocation has no room",
+    Reason.PROMISE_EXPIRED: "released its reservation because not every site of its co-allocation promised in time",
     Reason.COMPONENT_LOST: "was stopped because another component of its co-allocation was lost",
     Reason.HORIZON_REACHED: "was unfinished when the simulated time was over",
 }

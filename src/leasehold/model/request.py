@@ -1,7 +1,7 @@
 """What a user asks for (JPDC 2012, section 2.1): some VMs, for some time, under one of four types."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from leasehold.model.errors import InvalidField
@@ -59,6 +59,8 @@ class Request:
     effort waits in any case.
     ``max_restarts`` is how often it begins again, at most, after its machines were lost: None for as often as its
     gateway lets guests, and a local request not at all.
+    ``prepared_until_ms`` says until when another gateway may commit what this component of its co-allocation is
+    promised here: the promise ends then, and is never later than its start; None once it is committed, and for others.
     ``goes_back`` says that the gateway that sent it here takes it back, to move it, when it cannot continue here.
     ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
     vouches for it.
@@ -93,6 +95,7 @@ class Request:
     gpu_milli: int = 0
     image: str = ""
     login: bool = False
+    prepared_until_ms: int | None = None
 
     @property
     def path(self) -> str:
@@ -108,6 +111,11 @@ class Request:
     def is_local(self) -> bool:
         """Whether the request was made at its own cluster, not at the gateway."""
         return self.site is not None
+
+
+def with_promise_until(request: Request, until_ms: int | None) -> Request:
+    """Make the request of a component whose promise is to be committed by then; None: it is."""
+    return replace(request, prepared_until_ms=until_ms)
 
 
 def check_request(request: Request) -> Request:

@@ -71,6 +71,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "gpu_milli": AMOUNTS,
     "image": TEXTS,
     "login": st.booleans(),
+    "prepared_until_ms": st.none() | AMOUNTS,
 }
 OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""

@@ -6,6 +6,7 @@ has started that can.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from operator import attrgetter
 
@@ -13,7 +14,7 @@ from leasehold.gateway.coallocation.component_leases import ComponentClaims, Com
 from leasehold.gateway.coallocation.incremental import IncrementalClaiming, count_idle
 from leasehold.gateway.coallocation.placement.registry import placement_policy
 from leasehold.gateway.coallocation.planner import Never, NotNow, Planner, TryResult, Unfinished
-from leasehold.gateway.coallocation.reservation import ReservationClaiming
+from leasehold.gateway.coallocation.reservation import ReservationClaiming, is_partly_elsewhere
 from leasehold.gateway.guests import RETRY_MS
 from leasehold.gateway.quotas import AGREEMENT
 from leasehold.gateway.sites import SiteRegistry
@@ -24,6 +25,7 @@ from leasehold.model.coallocation import (
     CoAllocationRequest,
     CoAllocationState,
     Part,
+    Promise,
     check_coallocation,
 )
 from leasehold.model.effect import (
@@ -35,7 +37,7 @@ from leasehold.model.effect import (
     WakeAt,
 )
 from leasehold.model.errors import UnknownName
-from leasehold.model.event import CoAllocationCancelled, CoAllocationSubmitted
+from leasehold.model.event import CoAllocationCancelled, CoAllocationSubmitted, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import check_request
@@ -49,6 +51,17 @@ MUCH = 4
 REST_MS = 1_000
 
 _DONE = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
+
+_ASKED_AGAIN = frozenset(
+    {
+        Reason.NO_ROOM_AT_READY_TIME,
+        Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED,
+        Reason.PROMISE_EXPIRED,
+        Reason.SITE_DRAINED,
+        Reason.SITE_UNREACHABLE,
+    }
+)
+"""Why sites with managers of their own refuse a component, and may promise it room at another time."""
 
 
 class _Alarms:
@@ -103,6 +116,7 @@ class CoAllocator:
         self._incremental = IncrementalClaiming(planner, claims, leases)
         self._reservation = ReservationClaiming(planner, claims, leases)
         self._sites = registry.own
+        self._remotes = registry.remotes
         self._changes = changes
         self.moved: dict[int, CoAllocation] = {}
         self._dirty: set[int] = set()
@@ -112,6 +126,9 @@ class CoAllocator:
         self._rests_until_ms = 0
         self._alarms = _Alarms(changes)
         self._parts: dict[int, CoAllocation] = {}
+        self._broken: dict[int, Reason] = {}
+        self._refused: dict[int, set[tuple[int, str]]] = {}
+        """What sites with managers of their own will never promise; forgotten in a restart, and refused once more."""
 
     # 1. What happened
 
@@ -139,8 +156,10 @@ class CoAllocator:
         placement_policy(request.place)
         for component in request.components:
             for name in (component.site, *(site for site, _ in component.files)):
-                if name and name not in self._sites:
-                    raise UnknownName("site", name, self._sites)
+                remote = self._remotes.get(name)
+                if name and name not in self._sites and (remote is None or not remote.promises):
+                    known = [*self._sites, *(one.name for one in self._remotes.values() if one.promises)]
+                    raise UnknownName("site", name, known)
 
     def note_cancel(self, event: CoAllocationCancelled, now_ms: int) -> None:
         """Cancel a co-allocation; one that is over stays as it is."""
@@ -155,12 +174,43 @@ class CoAllocator:
             self._stop(coallocation, CoAllocationState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
         return coallocation is not None
 
+    def note_report(self, lease: Lease, news: SiteReported, now_ms: int) -> bool:
+        """A site with a manager of its own reports on a component; False for any other lease.
+
+        Until all have promised their parts nothing has begun, so that whatever else it says breaks this try off.
+        """
+        coallocation = self.leases.coallocation_of(lease.id)
+        if coallocation is None:
+            return False
+        index = coallocation.request.index_of(lease.id)
+        self._dirty.add(coallocation.id)
+        self.moved[coallocation.id] = coallocation
+        has_begun, part = coallocation.state is CoAllocationState.RUNNING, coallocation.parts[index]
+        is_done = news.state in _DONE and (has_begun or part.promise is Promise.COMMITTED)
+        if is_done or (has_begun and not news.state.is_final):
+            self._claims.follow(lease, news, now_ms)
+        elif news.state.is_final:
+            self._claims.is_over_there(lease, news.reason, now_ms, has_begun=has_begun)
+            if not has_begun:
+                self._broken[coallocation.id] = news.reason
+                if news.state is LeaseState.REFUSED and news.reason not in _ASKED_AGAIN:
+                    self._refused.setdefault(coallocation.id, set()).add((index, news.site))
+        elif _promises(coallocation, part, news):
+            self._claims.follow(lease, replace(news, planned_ms=coallocation.start_ms), now_ms)
+        else:
+            self._broken[coallocation.id] = Reason.COMPONENT_UNPLACEABLE
+        return True
+
     def look_again(self) -> None:
         """Look in this instant at all whose components were promised a start: a site may have moved some of them."""
         self._may_be_apart = True
 
     def handle_losses(self, now_ms: int) -> None:
-        """Components have lost their machines: give them another lease, or stop everything."""
+        """Components have lost their machines: give them another lease, or stop everything.
+
+        Where sites with managers of their own have not all promised their parts in time, this try has failed.
+        """
+        self._break_off(now_ms)
         for lease_id in self._lost() if self.open else ():
             coallocation = self.leases.coallocation_of(lease_id)
             index = -1 if coallocation is None else coallocation.request.index_of(lease_id)
@@ -169,7 +219,8 @@ class CoAllocator:
             part, request = coallocation.parts[index], coallocation.request
             part.losses += 1
             count_idle(coallocation, index, now_ms)
-            if part.losses <= request.retries:
+            is_whole = coallocation.state is CoAllocationState.RUNNING or not is_partly_elsewhere(coallocation)
+            if part.losses <= request.retries and is_whole:
                 self.leases.replace(coallocation, index)
                 coallocation.claim_ms = now_ms
                 self._dirty.add(coallocation.id)
@@ -178,15 +229,25 @@ class CoAllocator:
             else:
                 self._give_back(coallocation, Reason.MACHINES_LOST, now_ms)
 
+    def _break_off(self, now_ms: int) -> None:
+        broken, self._broken = self._broken, {}
+        for coallocation in list(self.open.values()):
+            is_preparing = coallocation.state is CoAllocationState.PREPARING
+            is_late = is_preparing and coallocation.claim_ms <= now_ms
+            reason = broken.get(coallocation.id) or (Reason.PROMISE_EXPIRED if is_late else None)
+            if reason is not None and (is_preparing or coallocation.state is CoAllocationState.RESERVED):
+                self._give_back(coallocation, reason, now_ms)
+
     def keep_together(self, now_ms: int) -> None:
         """Call off those whose components are promised one start no longer, before any of them starts."""
         if not self._may_be_apart:
             return
         self._may_be_apart = False
-        for coallocation in self.open.values():
-            if coallocation.state is CoAllocationState.RESERVED:
+        for coallocation in list(self.open.values()):
+            if coallocation.state in (CoAllocationState.RESERVED, CoAllocationState.PREPARING):
                 self.moved[coallocation.id] = coallocation
-                self._reservation.keep(coallocation, now_ms)
+                if not self._reservation.keep(coallocation, now_ms) and is_partly_elsewhere(coallocation):
+                    self._give_back(coallocation, Reason.COMPONENT_UNPLACEABLE, now_ms)
 
     def _lost(self) -> list[int]:
         """List the leases that have lost their machines in this instant."""
@@ -259,6 +320,8 @@ class CoAllocator:
                 self._try(coallocation, now_ms)
             case CoAllocationState.RUNNING:
                 self._replace_lost(coallocation, now_ms)
+            case CoAllocationState.PREPARING:
+                self._commit(coallocation)
             case _:
                 pass
         if coallocation.state is CoAllocationState.PLACED:
@@ -266,18 +329,41 @@ class CoAllocator:
 
     def _try(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Try to find room for all components."""
-        request = coallocation.request
+        request, refused = coallocation.request, self._refused.get(coallocation.id, set())
         not_before_ms = coallocation.claim_ms
         if request.claim is Claim.INCREMENTAL:
             not_before_ms = max(not_before_ms, request.ready_ms)
         if self._is_too_late(request, now_ms):
             self._refuse(coallocation, Never(Reason.NO_COMMON_ROOM), now_ms)
+        elif refused and (why_never := self.planner.why_never(request, refused)) is not None:
+            self._refuse(coallocation, Never(why_never), now_ms)
         elif now_ms < not_before_ms:
             self._alarms.wake(coallocation.id, not_before_ms)
         elif request.claim is Claim.INCREMENTAL:
-            self._note_result(coallocation, self._incremental.place(coallocation, now_ms), now_ms)
+            tried = self._incremental.place(coallocation, now_ms)
+            if isinstance(tried, Never | NotNow) and self.planner.has_remotes:
+                soon = self._reservation.prepare_soon(coallocation, refused, now_ms)
+                tried = None if soon is None else tried
+            self._note_result(coallocation, tried, now_ms)
         else:
-            self._note_result(coallocation, self._reservation.reserve(coallocation, now_ms), now_ms)
+            self._note_result(coallocation, self._reservation.reserve(coallocation, refused, now_ms), now_ms)
+
+    def _commit(self, coallocation: CoAllocation) -> None:
+        """Once all sites with managers of their own have promised their parts, tell them that these hold.
+
+        It is reserved when each has confirmed that: one whose promise has expired meanwhile reports so instead.
+        """
+        parts = [(index, part) for index, part in enumerate(coallocation.parts) if part.promise]
+        if all(part.promise is Promise.PREPARED for _, part in parts):
+            leases = dict(self.leases.open_leases(coallocation))
+            for index, part in parts:
+                part.promise = Promise.COMMITTING
+                self._claims.commit(leases[index])
+            coallocation.claim_ms = coallocation.start_ms
+        if all(part.promise is Promise.COMMITTED for _, part in parts):
+            coallocation.state, coallocation.reason = CoAllocationState.RESERVED, Reason.COALLOCATED
+        self._alarms.wake(coallocation.id, coallocation.claim_ms)
+        self._alarms.wake(coallocation.id, coallocation.start_ms)
 
     def _is_too_late(self, request: CoAllocationRequest, now_ms: int) -> bool:
         deadline_ms = request.deadline_ms
@@ -287,8 +373,9 @@ class CoAllocator:
         """Act on the result of a try."""
         match tried:
             case None:
-                coallocation.reason = Reason.COALLOCATED
-                self._alarms.wake(coallocation.id, coallocation.start_ms)
+                is_preparing = coallocation.state is CoAllocationState.PREPARING
+                coallocation.reason = Reason.WAITING_FOR_COMPONENTS if is_preparing else Reason.COALLOCATED
+                self._alarms.wake(coallocation.id, coallocation.claim_ms if is_preparing else coallocation.start_ms)
             case Never():
                 self._refuse(coallocation, tried, now_ms)
             case Unfinished():
@@ -411,6 +498,8 @@ class CoAllocator:
         del self.open[coallocation.id]
         self.leases.remove(coallocation)
         self._reservation.forget(coallocation.id)
+        self._refused.pop(coallocation.id, None)
+        self._broken.pop(coallocation.id, None)
         self._changes.effects.append(CoAllocationClosed(coallocation, reason, coallocation.idle_vm_ms))
 
     # A restart
@@ -437,6 +526,25 @@ class CoAllocator:
     def held(self) -> Sequence[int]:
         """List the leases that wait here, at no site."""
         return list(self.leases.held())
+
+
+def _promises(coallocation: CoAllocation, part: Part, news: SiteReported) -> bool:
+    """Note how far a site is with what a component was to be promised; whether it is that.
+
+    A site whose clock is ahead may start a component that is committed a little before the common start.
+    """
+    is_committed = news.prepared_until_ms < 0
+    if news.state is LeaseState.WAITING and news.planned_ms == coallocation.start_ms:
+        if part.promise is Promise.ASKED:
+            part.promise = Promise.PREPARED
+        elif part.promise is Promise.COMMITTING and is_committed:
+            part.promise = Promise.COMMITTED
+        return part.promise is not Promise.COMMITTED or is_committed
+    has_begun = news.state in (LeaseState.STARTING, LeaseState.RUNNING)
+    if has_begun and part.promise in (Promise.COMMITTING, Promise.COMMITTED):
+        part.promise = Promise.COMMITTED
+        return True
+    return False
 
 
 def _is_held(coallocation: CoAllocation) -> bool:

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.quotas import AGREEMENT, QuotaEnforcer
-from leasehold.gateway.sites import SiteRegistry
+from leasehold.gateway.sites import RemoteSite, SiteRegistry, follow
 from leasehold.gateway.state import InstantChanges, LeaseTable
-from leasehold.model.coallocation import CoAllocation
-from leasehold.model.effect import Decision, LeaseClosed, PartLeased
+from leasehold.model.coallocation import CoAllocation, Promise
+from leasehold.model.effect import CommitLease, Decision, LeaseClosed, OfferLease, PartLeased, RecallLease
+from leasehold.model.event import SiteReported
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import with_promise_until
 
 CO_ALLOCATION = "co-allocation"
 """The rule that holds components until all of them have room."""
@@ -30,7 +32,7 @@ class ComponentLeases:
     def create(self, coallocation: CoAllocation, index: int) -> None:
         """Create the lease of a component for its turn; it waits at the gateway."""
         part = coallocation.parts[index]
-        part.lease_id, part.site = coallocation.request.lease_id(index, part.turn), ""
+        part.lease_id, part.site, part.promise = coallocation.request.lease_id(index, part.turn), "", Promise.NONE
         lease = self._table.create(coallocation.request.request(index, part.turn))
         self._table.add(lease)
         self.add(coallocation, lease)
@@ -122,11 +124,80 @@ class ComponentClaims:
         self._changes.effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.COALLOCATED, CO_ALLOCATION))
         return None
 
+    # At sites with managers of their own, whose promises come later, are committed, and can be taken back until then
+
+    def is_remote(self, name: str) -> bool:
+        """Whether a site has a manager of its own."""
+        return name in self._registry.remotes
+
+    def prepare(self, lease: Lease, name: str, start_ms: int, until_ms: int, now_ms: int) -> Reason | None:
+        """Intend to have such a site promise a component its room; returns why agreements do not allow it."""
+        remote, ready_ms = self._registry.remotes[name], lease.request.ready_ms
+        lease.request = replace(lease.request, ready_ms=start_ms)
+        breach = self._quotas.why_not_there(lease, name, remote.speed_mips, now_ms)
+        if breach is not None:
+            lease.request = replace(lease.request, ready_ms=ready_ms)
+            refused = Decision(lease, name, Outcome.REFUSE, breach.reason, AGREEMENT, breach.next_ms, breach=breach)
+            self._changes.effects.append(refused)
+            return breach.reason
+        lease.request = with_promise_until(lease.request, until_ms)
+        lease.site, lease.reserved_ms, lease.dispatched_ms = name, start_ms, now_ms
+        lease.span_ms = -(-lease.work_left // remote.speed_mips)
+        advance(lease, Step.PLAN)
+        remote.leases[lease.id] = lease
+        self._knowledge.sent(lease)
+        self._quotas.granted(lease, remote.speed_mips, now_ms)
+        self._changes.effects.append(
+            Decision(lease, name, Outcome.DISPATCH, Reason.COALLOCATED, CO_ALLOCATION, start_ms)
+        )
+        return None
+
+    def ask(self, lease: Lease) -> None:
+        """Ask the site for the promise."""
+        self._registry.offers.add(lease)
+        self._changes.effects.append(OfferLease(lease))
+
+    def commit(self, lease: Lease) -> None:
+        """Tell the site that its promise holds."""
+        lease.request = with_promise_until(lease.request, None)
+        self._changes.effects.append(CommitLease(lease))
+
+    def follow(self, lease: Lease, news: SiteReported, now_ms: int) -> None:
+        """Update a component to what its site reports; one that is over there is over."""
+        follow(lease, news)
+        self._quotas.followed(lease, now_ms)
+        self._changes.moved[lease.id] = lease
+        if lease.state.is_final:
+            del self._registry.remotes[lease.site].leases[lease.id]
+            self._quotas.release(lease)
+            self._changes.effects.append(LeaseClosed(lease, news.reason))
+
+    def is_over_there(self, lease: Lease, reason: Reason, now_ms: int, *, has_begun: bool) -> None:
+        """A site has refused a component, or has ended it though it was not done."""
+        del self._registry.remotes[lease.site].leases[lease.id]
+        self._quotas.ended(lease, now_ms)
+        self._quotas.release(lease)
+        self._changes.effects.append(Decision(lease, lease.site, Outcome.REFUSE, reason, CO_ALLOCATION))
+        lease.state = LeaseState.FAILED if has_begun else LeaseState.REFUSED
+        self._changes.effects.append(LeaseClosed(lease, reason))
+
+    def _recall(self, lease: Lease, remote: RemoteSite, reason: Reason, now_ms: int) -> None:
+        """End a component at such a site: whatever it says of that later is about a lease that is over."""
+        del remote.leases[lease.id]
+        self._quotas.ended(lease, now_ms)
+        advance(lease, Step.CANCEL)
+        self._changes.effects.append(RecallLease(lease))
+        self._changes.effects.append(LeaseClosed(lease, reason))
+
     def call_off(self, lease: Lease, ready_ms: int, now_ms: int, why: Reason = Reason.COMPONENT_UNPLACEABLE) -> None:
         """Give back what a component was promised; it waits at the gateway again, ready when it first was."""
         name = lease.site
-        self._registry.touch(name).call_off(lease, now_ms)
-        self.freed.add(name)
+        if self.is_remote(name):  # it was not asked yet
+            del self._registry.remotes[name].leases[lease.id]
+            lease.request, lease.reserved_ms = with_promise_until(lease.request, None), UNPLANNED
+        else:
+            self._registry.touch(name).call_off(lease, now_ms)
+            self.freed.add(name)
         self._knowledge.gone(lease, name)
         self._quotas.release(lease)
         advance(lease, Step.HOLD)
@@ -139,6 +210,8 @@ class ComponentClaims:
         if lease.state is LeaseState.HELD:
             advance(lease, Step.CANCEL)
             self._changes.effects.append(LeaseClosed(lease, reason))
+        elif self.is_remote(lease.site):
+            self._recall(lease, self._registry.remotes[lease.site], reason, now_ms)
         else:
             self.freed.add(lease.site)
             self._registry.touch(lease.site).cancel(lease, now_ms, reason)

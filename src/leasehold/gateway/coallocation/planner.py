@@ -13,8 +13,9 @@ from itertools import groupby, takewhile
 from leasehold.gateway.coallocation.placement.policy import PlacementOption, PlacementPolicy
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
-from leasehold.gateway.sites import SiteRegistry
+from leasehold.gateway.sites import RemoteSite, SiteRegistry
 from leasehold.leasing.kernel import Profile
+from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.lease import Lease
@@ -118,9 +119,7 @@ class SitePlan:
 
     def transfer_ms(self, component: Component) -> int:
         """How long a component's files take to get here, one after another, rounded up."""
-        bits = sum(mib for site, mib in component.files if site != self.name) * _BITS_PER_MIB
-        bits_per_ms = self._settings.overhead.network_mbps * _BITS_PER_MS_AT_ONE_MBPS
-        return -(-bits // bits_per_ms)
+        return _transfer_ms(component, self.name, self._settings.overhead.network_mbps)
 
     def free_vms(self, begin_ms: int, end_ms: int) -> int:
         """How many VMs a component could have all that time, by the plan and by what the owner lends."""
@@ -152,6 +151,53 @@ class SitePlan:
 
     def _spend(self, begin_ms: int, end_ms: int, steps_each_look: int) -> None:
         self._budget.spend(1 + self._full.changes_between(begin_ms, end_ms) // steps_each_look)
+
+
+class RemotePlan:
+    """What a site with a manager of its own last reported, as if it stayed so: whether it does, the site says itself.
+
+    It promises nothing before ``from_ms``: it has to be asked, and told that all others have promised their parts, too.
+    """
+
+    def __init__(self, remote: RemoteSite, free_vms: int, network_mbps: int, from_ms: int) -> None:
+        """Look at a site that has so many VMs free."""
+        self.name = remote.name
+        self._speed_mips = remote.speed_mips
+        self._network_mbps = network_mbps
+        self._free_vms = free_vms
+        self._from_ms = from_ms
+
+    def span_ms(self, work: int) -> int:
+        """How long so much work takes there."""
+        return -(-work // self._speed_mips)
+
+    def transfer_ms(self, component: Component) -> int:
+        """How long a component's files take to get there, as `SitePlan` has it."""
+        return _transfer_ms(component, self.name, self._network_mbps)
+
+    def free_vms(self, begin_ms: int, end_ms: int) -> int:  # noqa: ARG002 - as `SitePlan`
+        """How many VMs a component may have from then on."""
+        return self._free_vms if begin_ms >= self._from_ms else 0
+
+    def take(self, begin_ms: int, end_ms: int, vms: int) -> None:  # noqa: ARG002 - as `SitePlan`
+        """Give a component room."""
+        self._free_vms -= vms
+
+    def give(self, begin_ms: int, end_ms: int, vms: int) -> None:  # noqa: ARG002 - as `SitePlan`
+        """Take it back."""
+        self._free_vms += vms
+
+    def starts_after(self, from_ms: int) -> Iterator[int]:
+        """When it can promise room for the first time."""
+        return iter((self._from_ms,) if self._from_ms > from_ms else ())
+
+
+Room = SitePlan | RemotePlan
+
+
+def _transfer_ms(component: Component, name: str, network_mbps: int) -> int:
+    bits = sum(mib for site, mib in component.files if site != name) * _BITS_PER_MIB
+    return -(-bits // (network_mbps * _BITS_PER_MS_AT_ONE_MBPS))
 
 
 Window = Callable[[str, int, int], tuple[int, int] | None]
@@ -236,9 +282,7 @@ class Assigner:
     instant. The ``rooms`` are left as they were.
     """
 
-    def __init__(
-        self, rooms: Mapping[str, SitePlan], policy: PlacementPolicy, window: Window, budget: WorkBudget
-    ) -> None:
+    def __init__(self, rooms: Mapping[str, Room], policy: PlacementPolicy, window: Window, budget: WorkBudget) -> None:
         """Look in these rooms, with this window, as long as the budget lasts."""
         self._rooms = rooms
         self._budget = budget
@@ -269,10 +313,11 @@ class Assigner:
 
     def _choices(self, wanted: UnplacedComponent) -> list[_Choice]:
         """Give the places that a component could have, the one that it likes best first."""
-        found = [choice for site in wanted.sites if (choice := self._look_at(wanted, self._rooms[site]))]
+        rooms = [self._rooms[site] for site in wanted.sites if site in self._rooms]
+        found = [choice for room in rooms if (choice := self._look_at(wanted, room))]
         return sorted(found, key=lambda choice: self._policy(choice.option))
 
-    def _look_at(self, wanted: UnplacedComponent, room: SitePlan) -> _Choice | None:
+    def _look_at(self, wanted: UnplacedComponent, room: Room) -> _Choice | None:
         transfer_ms = room.transfer_ms(wanted.component)
         window = self._window(room.name, transfer_ms, room.span_ms(wanted.work))
         if window is None:
@@ -283,21 +328,25 @@ class Assigner:
         return _Choice(PlacementOption(room.name, free_vms, transfer_ms), *window)
 
 
-def could_fit(components: Sequence[Component], vms: Mapping[str, int]) -> bool:
+Refusals = Collection[tuple[int, str]]
+"""Components, by their index, and sites that have refused them."""
+
+
+def could_fit(components: Sequence[Component], vms: Mapping[str, int], refusals: Refusals = ()) -> bool:
     """Whether components would find room at the same time at sites that are empty and have so many VMs.
 
     Counts as yes where that is not found out within `MOST_LOOKS`.
     """
     left, looks = dict(vms), iter(range(MOST_LOOKS))
 
-    def place(rest: Sequence[Component]) -> bool:
+    def place(rest: Sequence[tuple[int, Component]]) -> bool:
         if not rest:
             return True
-        first = rest[0]
+        index, first = rest[0]
         for site in (first.site,) if first.site else tuple(left):
             if next(looks, None) is None:
                 return True
-            if left[site] >= first.vms:
+            if left[site] >= first.vms and (index, site) not in refusals:
                 left[site] -= first.vms
                 found = place(rest[1:])
                 left[site] += first.vms
@@ -305,11 +354,8 @@ def could_fit(components: Sequence[Component], vms: Mapping[str, int]) -> bool:
                     return True
         return False
 
-    return place(sorted(components, key=lambda one: -one.vms))
+    return place(sorted(enumerate(components), key=lambda one: -one[1].vms))
 
-
-Refusals = Collection[tuple[int, str]]
-"""Components, by their index, and sites that have refused them."""
 
 _FOREVER_MS = 1 << 62
 
@@ -322,8 +368,17 @@ class Placement:
     breach: Breach | None = None
 
 
+PREPARE_MS = 30_000
+"""How long sites with managers of their own have to promise their parts, and then to confirm that these hold.
+
+Their messages take a fraction of a second, or as long as they are out of touch."""
+
+
 class Planner:
-    """Looks at the gateway's own sites; every look counts against the ``budget`` of the instant."""
+    """Looks at the gateway's sites; every look counts against the ``budget`` of the instant.
+
+    What a site with a manager of its own has free is known only as far as it has said so.
+    """
 
     def __init__(self, registry: SiteRegistry, quotas: QuotaEnforcer, reference_mips: int, budget: WorkBudget) -> None:
         """Begin; ``reference_mips`` is the speed that durations refer to."""
@@ -335,8 +390,8 @@ class Planner:
 
     @property
     def all_lend(self) -> bool:
-        """Whether all own sites take guests."""
-        return len(self._registry.own_open()) == len(self._sites)
+        """Whether all sites take guests, and their plans are known: there is no other start than those in the plans."""
+        return len(self._registry.own_open()) == len(self._sites) and not self._promising()
 
     def rooms(self, now_ms: int) -> dict[str, SitePlan]:
         """Look at the sites that take guests now."""
@@ -346,12 +401,41 @@ class Planner:
             if not site.settings.nodes
         }
 
+    def all_rooms(self, now_ms: int) -> dict[str, Room]:
+        """Look at these, and at the sites with managers of their own that take guests now."""
+        offers, rooms = self._registry.offers, dict[str, Room](self.rooms(now_ms))
+        for remote in self._open_remotes():
+            free_vms = max(0, remote.live.unclaimed_vms - offers.vms_at(remote.name))
+            rooms[remote.name] = RemotePlan(remote, free_vms, self._network_mbps, now_ms + PREPARE_MS)
+        self.budget.spend(len(rooms))
+        return rooms
+
+    @property
+    def has_remotes(self) -> bool:
+        """Whether a site with a manager of its own takes guests now."""
+        return bool(self._open_remotes())
+
+    def _open_remotes(self) -> list[RemoteSite]:
+        closed = self._registry.not_lending
+        return [
+            one
+            for one in self._registry.remotes.values()
+            if one.promises and one.is_open and not one.nodes and one.name not in closed
+        ]
+
+    @property
+    def _network_mbps(self) -> int:
+        """How fast files travel to a site that does not say it: as to the slowest of one's own."""
+        known = (site.settings.overhead.network_mbps for site in self._sites.values())
+        return min(known, default=OverheadModel().network_mbps)
+
     # The stages
 
     def virtual(self, request: CoAllocationRequest, index: int) -> VirtualEnvironment:
         """Give the sites that there are for a component: those that lend, or the one that it has to be at."""
         named = request.components[index].site
-        return virtual((site.name for site in self._registry.own_open()), lambda name: named in ("", name))
+        sites = [one.name for one in self._registry.own_open()] + [one.name for one in self._open_remotes()]
+        return virtual(sites, lambda name: named in ("", name))
 
     def extended(
         self, request: CoAllocationRequest, index: int, lease: Lease, start_ms: int, now_ms: int
@@ -360,8 +444,7 @@ class Planner:
         starting = replace(lease, request=replace(lease.request, ready_ms=start_ms))
 
         def why_not(site: str) -> Breach | None:
-            speed_mips = self._sites[site].settings.speed_mips
-            return self._quotas.why_not_there(starting, site, speed_mips, now_ms)
+            return self._quotas.why_not_there(starting, site, self._registry.speed_of(site), now_ms)
 
         environment = extend(self.virtual(request, index), why_not)
         return replace(environment, sites=self._best(lease, environment.sites, now_ms))
@@ -370,7 +453,8 @@ class Planner:
         """Of these sites, give those that the broker recommends."""
 
         def room(site: str) -> int:
-            return self._sites[site].free_vms
+            remote = self._registry.remotes.get(site)
+            return self._sites[site].free_vms if remote is None else remote.live.unclaimed_vms
 
         facts = [one for one in self._registry.federation.sites if one.name in sites]
         return tuple(one.name for one in self._quotas.best(lease, facts, room, now_ms))
@@ -403,7 +487,7 @@ class Planner:
         return request.components[index].duration_ms * self._reference_mips
 
     def starts(
-        self, request: CoAllocationRequest, rooms: Mapping[str, SitePlan], from_ms: int, now_ms: int
+        self, request: CoAllocationRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int
     ) -> Iterator[int]:
         """Give the times from ``from_ms`` on at which a common start can become possible, in order."""
         arrivals = (now_ms + room.transfer_ms(part) for room in rooms.values() for part in request.components)
@@ -418,23 +502,33 @@ class Planner:
 
     def shortest_ms(self, request: CoAllocationRequest) -> int:
         """Give the least time that a co-allocation takes from its start to its end, wherever it is placed."""
-        fastest = max(site.settings.speed_mips for site in self._sites.values())
+        own = [site.settings.speed_mips for site in self._sites.values()]
+        fastest = max((*own, *(remote.speed_mips for remote in self._promising())), default=self._reference_mips)
         return max(-(-self.work(request, index) // fastest) for index in range(len(request.components)))
 
-    def why_never(self, request: CoAllocationRequest) -> Reason | None:
-        """Say why a co-allocation could not run though all sites were empty; None if it could."""
-        widest = max(site.settings.slots for site in self._sites.values())
+    def _promising(self) -> list[RemoteSite]:
+        return [one for one in self._registry.remotes.values() if one.promises]
+
+    def why_never(self, request: CoAllocationRequest, refusals: Refusals = ()) -> Reason | None:
+        """Say why a co-allocation could not run though all sites were empty; None if it could.
+
+        Of sites with managers of their own it is known what they have, not what they lend; and what they have refused.
+        """
+        slots = {site.name: site.settings.slots for site in self._sites.values()}
+        slots |= {remote.name: remote.slots for remote in self._promising()}
+        widest = max(slots.values(), default=0)
         for component in request.components:
-            named = self._sites.get(component.site)
-            if named is not None and component.vms > named.settings.slots:
+            if component.vms > slots.get(component.site, component.vms):
                 return Reason.WIDER_THAN_SITE
             if component.vms > widest:
                 return Reason.WIDER_THAN_ANY_SITE
         work = min(self.work(request, index) for index in range(len(request.components)))
         lent = {name: _lent_without_preemption(site, work) for name, site in self._sites.items()}
-        if could_fit(request.components, lent):
+        lent |= {remote.name: 0 if remote.nodes else remote.slots for remote in self._promising()}
+        if could_fit(request.components, lent, refusals):
             return None
         nobody_lends = all(site.settings.non_preemptable_share_vms == 0 for site in self._sites.values())
+        nobody_lends = nobody_lends and not self._promising()
         return Reason.NON_PREEMPTABLE_NOT_ALLOWED if nobody_lends else Reason.NO_COMMON_ROOM
 
 

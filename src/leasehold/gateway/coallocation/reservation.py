@@ -4,6 +4,9 @@ The start is looked for on the sites' full plans, in which everything is booked.
 possible only where room comes free at some site, where files arrive, or where an agreement allows it again;
 so only those times are tried, in their order. A component that its site refuses is placed again. Where none
 will have it, whatever was promised is called off, and the next start is tried, as often as the request says.
+
+Sites with managers of their own are asked, and answer later (two-phase commit): until all of them have promised their
+parts the co-allocation is *preparing*, and `co_allocator` says how it goes on.
 """
 
 from bisect import insort
@@ -13,18 +16,20 @@ from dataclasses import dataclass, field
 from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
 from leasehold.gateway.coallocation.placement.registry import placement_policy
 from leasehold.gateway.coallocation.planner import (
+    PREPARE_MS,
     Assigner,
     Never,
     NotNow,
     Placement,
     Planner,
-    SitePlan,
+    Refusals,
+    Room,
     TryResult,
     Unfinished,
     all_from,
 )
 from leasehold.model.agreement import Breach
-from leasehold.model.coallocation import CoAllocation, CoAllocationState
+from leasehold.model.coallocation import CoAllocation, CoAllocationState, Promise
 from leasehold.model.lease import UNPLANNED, LeaseState
 from leasehold.model.reason import NEVER, Reason
 
@@ -70,20 +75,23 @@ class ReservationClaiming:
         """A co-allocation is over."""
         self._searches.pop(coallocation_id, None)
 
-    def reserve(self, coallocation: CoAllocation, now_ms: int) -> TryResult:
-        """Have all components promised their room, for as early a start as there is."""
+    def reserve(self, coallocation: CoAllocation, refusals: Refusals, now_ms: int) -> TryResult:
+        """Have all components promised their room, for as early a start as there is.
+
+        Sites with managers of their own, other than those that have refused a component before, are asked for it.
+        """
         budget = self._planner.budget
         search = self._searches.pop(coallocation.id, None) or _Search(0)
         search.from_ms = max(search.from_ms, now_ms, coallocation.request.ready_ms)
         may_skip = budget.is_whole  # a start that takes more than a whole budget would be tried for ever
-        rooms = self._planner.rooms(now_ms)
+        rooms = self._planner.all_rooms(now_ms)
         starts = self._planner.starts(coallocation.request, rooms, search.from_ms, now_ms)
         next_ms = next(starts, None)
         while coallocation.tried < coallocation.request.tries and (next_ms is not None or search.others):
             start_ms = _first_of(next_ms, search.others)
-            found = self._reserve_from(coallocation, rooms, start_ms, now_ms)
+            found = self._reserve_from(coallocation, rooms, start_ms, refusals, now_ms)
             if found.places is not None:
-                self._be_reserved(coallocation, found.places, start_ms)
+                self._be_promised(coallocation, found.places, start_ms, now_ms)
                 return None
             search.met(found.breach)
             if budget.is_spent and not may_skip:
@@ -98,6 +106,27 @@ class ReservationClaiming:
         self._searches[coallocation.id] = search
         return Unfinished()
 
+    def prepare_soon(self, coallocation: CoAllocation, refusals: Refusals, now_ms: int) -> TryResult:
+        """Ask sites with managers of their own for room as soon as they can promise it, where no room is free now.
+
+        For components that are claimed one after another: machines there cannot be held idle.
+        """
+        request, rooms = coallocation.request, self._planner.all_rooms(now_ms)
+        travel_ms = max((room.transfer_ms(part) for room in rooms.values() for part in request.components), default=0)
+        start_ms = max(request.ready_ms, now_ms + max(PREPARE_MS, travel_ms) + request.margin_ms)
+        if request.deadline_ms is not None and start_ms + self._planner.shortest_ms(request) > request.deadline_ms:
+            return NotNow()
+        policy, window = placement_policy(request.place), all_from(start_ms, now_ms, request.deadline_ms)
+        looking = Assigner(rooms, policy, window, self._planner.budget)
+        leases = dict(self._leases.open_leases(coallocation))
+        found = self._planner.find(request, leases, looking, now_ms, refusals, start_ms)
+        if found.places is None or not any(map(self._claims.is_remote, found.places.values())):
+            return NotNow(found.breach)
+        if self._promise_all(coallocation, found.places, start_ms, now_ms) is not None:
+            return NotNow()
+        self._be_promised(coallocation, found.places, start_ms, now_ms)
+        return None
+
     def _outcome(self, coallocation: CoAllocation, breach: Breach | None) -> TryResult:
         """Say what it means that no start is left to be tried."""
         if coallocation.tried < coallocation.request.tries and _may_change(breach, all_lend=self._planner.all_lend):
@@ -105,32 +134,56 @@ class ReservationClaiming:
         return Never(Reason.NO_COMMON_ROOM if breach is None else breach.reason, breach)
 
     def _reserve_from(
-        self, coallocation: CoAllocation, rooms: Mapping[str, SitePlan], start_ms: int, now_ms: int
+        self, coallocation: CoAllocation, rooms: Mapping[str, Room], start_ms: int, refused: Refusals, now_ms: int
     ) -> Placement:
         """Try one start, with as many ways to place the components as it takes, or as the budget allows."""
-        request, refusals = coallocation.request, set[tuple[int, str]]()
+        request, refusals = coallocation.request, set(refused)
         policy, window = placement_policy(request.place), all_from(start_ms, now_ms, request.deadline_ms)
         while True:
             leases = dict(self._leases.open_leases(coallocation))
             looking = Assigner(rooms, policy, window, self._planner.budget)
             found = self._planner.find(request, leases, looking, now_ms, refusals, start_ms)
             if found.places is None:
-                coallocation.tried += bool(refusals)
+                coallocation.tried += len(refusals) > len(refused)
                 return found
-            refused = self._promise_all(coallocation, found.places, start_ms, now_ms)
-            if refused is None:
+            refusal = self._promise_all(coallocation, found.places, start_ms, now_ms)
+            if refusal is None:
                 return found
-            refusals.add(refused)
+            refusals.add(refusal)
 
     def _promise_all(
         self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int
     ) -> tuple[int, str] | None:
-        """Reserve room for every component, or for none; returns the refused component and its site."""
-        for index, lease in self._leases.open_leases(coallocation):
-            if self._claims.promise(lease, places[index], start_ms, now_ms) is not None:
+        """Reserve room for every component, or for none; returns the refused component and its site.
+
+        Sites with managers of their own are asked at last, once all others have promised theirs.
+        """
+        is_remote, until_ms = self._claims.is_remote, min(start_ms, now_ms + PREPARE_MS)
+        leases = sorted(self._leases.open_leases(coallocation), key=lambda one: is_remote(places[one[0]]))
+        for index, lease in leases:
+            name = places[index]
+            refused = (
+                self._claims.prepare(lease, name, start_ms, until_ms, now_ms)
+                if is_remote(name)
+                else self._claims.promise(lease, name, start_ms, now_ms)
+            )
+            if refused is not None:
                 self.call_off(coallocation, now_ms)
-                return index, places[index]
+                return index, name
+        for index, lease in leases:
+            if is_remote(places[index]):
+                self._claims.ask(lease)
         return None
+
+    def _be_promised(self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int) -> None:
+        """All have what they were to have, but for what sites with managers of their own have yet to promise."""
+        self._be_reserved(coallocation, places, start_ms)
+        asked = [index for index, name in places.items() if self._claims.is_remote(name)]
+        for index in asked:
+            coallocation.parts[index].promise = Promise.ASKED
+        if asked:
+            coallocation.state, coallocation.tried = CoAllocationState.PREPARING, coallocation.tried + 1
+            coallocation.claim_ms = min(start_ms, now_ms + PREPARE_MS)
 
     def _be_reserved(self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int) -> None:
         for index, site in places.items():
@@ -181,13 +234,24 @@ class ReservationClaiming:
             self._be_reserved(coallocation, before, promised_ms)
         return False
 
-    def keep(self, coallocation: CoAllocation, now_ms: int) -> None:
-        """See that all are promised the same start, or call them off: each site has planned for itself."""
+    def keep(self, coallocation: CoAllocation, now_ms: int) -> bool:
+        """See that all are promised the same start: each site has planned for itself; else call them off.
+
+        Returns whether they are; what sites with managers of their own have promised is not called off here.
+        """
         promised_ms = {lease.reserved_ms for _, lease in self._leases.open_leases(coallocation)}
+        if is_partly_elsewhere(coallocation):
+            return promised_ms <= {coallocation.start_ms}
         if len(promised_ms) == 1:
             coallocation.start_ms = max(promised_ms)
-        else:
-            self.call_off(coallocation, now_ms)
+            return True
+        self.call_off(coallocation, now_ms)
+        return False
+
+
+def is_partly_elsewhere(coallocation: CoAllocation) -> bool:
+    """Whether a component is at a site with a manager of its own."""
+    return any(part.promise for part in coallocation.parts)
 
 
 def _first_of(next_ms: int | None, others: Sequence[int]) -> int:

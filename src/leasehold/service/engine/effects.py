@@ -8,6 +8,7 @@ from leasehold.model.effect import (
     AlarmCalledOff,
     CoAllocationClosed,
     CoAllocationStarted,
+    CommitLease,
     Decision,
     Effect,
     LeaseClosed,
@@ -146,6 +147,9 @@ class EffectRecorder:
             case RecallLease(lease):
                 self._remote_sites.recall(lease, now_ms)
                 self._step(lease, "recalled", now_ms)
+            case CommitLease(lease):
+                self._remote_sites.commit(lease, now_ms)
+                self._step(lease, "committed", now_ms)
             case Used():
                 if effect.end_ms > effect.begin_ms:
                     self._unit.add(USAGE, usage_row(effect, self._agreements.domain_of(effect.site)))

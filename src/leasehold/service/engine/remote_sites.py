@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import CancelRequested, Carried, Event, SiteReported, Submitted, Tick
+from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
@@ -157,6 +157,8 @@ class RemoteSiteProtocol:
                 news.append(message)
             elif isinstance(message, Offer):
                 requests += self._consider(message, endpoint, now_ms)
+            elif isinstance(message, wire.Commit):
+                requests += self._commit(message.lease_id, endpoint)
             elif isinstance(message, wire.Checkpointed):
                 news += self._guest_checkpointed(message.lease_id, endpoint, now_ms)
             else:
@@ -173,6 +175,10 @@ class RemoteSiteProtocol:
         """Ask its site to give a lease up."""
         self._log.send(lease.site, wire.recall(lease), now_ms)
 
+    def commit(self, lease: Lease, now_ms: int) -> None:
+        """Tell its site that what it has promised a component holds."""
+        self._log.send(lease.site, wire.commit(lease), now_ms)
+
     def checkpointed(self, lease: Lease, now_ms: int) -> None:
         """Pass on to its site that the guest of a lease has saved its work."""
         self._log.send(lease.site, wire.checkpointed(lease), now_ms)
@@ -188,7 +194,8 @@ class RemoteSiteProtocol:
             if lease.state.is_final:
                 origin = metadata.origin, metadata.origin_id
                 self._unit.after_commit(partial(self._by_origin.pop, origin, None))
-            status = f"{lease.state} {metadata.reason} {lease.preemptions}"
+            prepared_until_ms = lease.request.prepared_until_ms
+            status = f"{lease.state} {metadata.reason} {lease.preemptions} {prepared_until_ms}"
             if metadata.origin_id and status != metadata.reported:
                 metadata.reported = status
                 self._log.send(metadata.origin, wire.report(lease, metadata), now_ms)
@@ -224,7 +231,7 @@ class RemoteSiteProtocol:
             if remote.is_open and not was_open:
                 gateway.retry_all()
         gateway.mark_dirty()
-        return [Tick()] if gateway.has_pending_work else []
+        return [Tick()] if gateway.has_pending_work or gateway.coallocations.open else []
 
     def _keep_remotes(self) -> None:
         text = json.dumps({name: status.to_dict() for name, status in self.remotes.items()})
@@ -255,6 +262,10 @@ class RemoteSiteProtocol:
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
         submit, providers = offer.submit, self._agreements.providers
+        until_ms = submit.request.prepared_until_ms
+        if until_ms is not None and until_ms <= now_ms:
+            self._log.send(gateway, wire.refusal(offer.lease_id, Reason.PROMISE_EXPIRED), now_ms)
+            return ()
         offered = submit.request
         if offered.domain and not providers.sites_of(offered.domain):  # the gateway's, which has chosen in it
             offered = replace(offered, domain="")
@@ -297,6 +308,10 @@ class RemoteSiteProtocol:
             return self._checkpoints.report(lease_id, now_ms)
         except (Closed, CannotCheckpoint):
             return ()
+
+    def _commit(self, origin_id: int, gateway: str) -> Iterable[Event]:
+        lease_id = self._by_origin.get((gateway, origin_id))
+        return () if lease_id is None else [LeaseCommitted(lease_id)]
 
     def _give_up(self, origin_id: int, gateway: str) -> Iterable[Event]:
         lease_id = self._by_origin.get((gateway, origin_id))

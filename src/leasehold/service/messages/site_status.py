@@ -97,7 +97,7 @@ class SiteStatus:
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
         site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
-        site.is_peer, site.hands_over = self.is_gateway, self.hands_over
+        site.is_peer, site.promises, site.hands_over = self.is_gateway, not self.is_gateway, self.hands_over
         site.nodes, site.images, site.login = self.planned_by, self.images, self.login
         site.live = self.live()
         return site

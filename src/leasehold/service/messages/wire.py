@@ -1,4 +1,4 @@
-"""The bodies of messages: offers and recalls to a site, reports to a gateway.
+"""The bodies of messages: offers, commits and recalls to a site, reports to a gateway.
 
 A message is kept by its sender until it was acknowledged, and sent again until then. Its receiver takes in those
 that follow the last one that it has taken in, in the transaction in which it does what they ask for.
@@ -71,6 +71,7 @@ _BY_NAME: Mapping[str, Any] = {
     "group": Path | Literal[""],
     "ready_ms": Natural | None,
     "deadline_ms": Natural | None,
+    "prepared_until_ms": Natural | None,
 }
 _BY_TYPE: Mapping[Any, Any] = {
     int: Whole,
@@ -117,6 +118,11 @@ class _RecallBody(BaseModel):
     lease: Id
 
 
+class _CommitBody(BaseModel):
+    kind: Literal["commit"]
+    lease: Id
+
+
 class _CheckpointedBody(BaseModel):
     kind: Literal["checkpointed"]
     lease: Id
@@ -137,11 +143,13 @@ class Report(BaseModel):
     overhead_vm_ms: Natural
     migrations: Natural
     work_left: Moment
+    prepared_until_ms: Moment
 
 
 _KINDS: Mapping[str, type[BaseModel]] = {
     "offer": _OfferBody,
     "recall": _RecallBody,
+    "commit": _CommitBody,
     "checkpointed": _CheckpointedBody,
     "report": Report,
 }
@@ -166,13 +174,20 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """A component whose promise holds: the other sites of its co-allocation have promised theirs."""
+
+    lease_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpointed:
     """A lease whose guest has saved its work by its own means."""
 
     lease_id: int
 
 
-Message = Offer | Recall | Checkpointed | SiteReported
+Message = Offer | Recall | Commit | Checkpointed | SiteReported
 
 
 def read(body: object, sender: str) -> Message:
@@ -180,9 +195,7 @@ def read(body: object, sender: str) -> Message:
     kind = body.get("kind") if isinstance(body, dict) else None
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise InvalidField(
-            "message.kind", kind, "offer, recall, checkpointed or report: is one of the two of another version?"
-        )
+        raise InvalidField("message.kind", kind, f"{', '.join(_KINDS)}: is one of the two of another version?")
     try:
         read = dict(model.model_validate(body))
     except ValidationError as error:
@@ -191,6 +204,8 @@ def read(body: object, sender: str) -> Message:
     lease_id = read.pop("lease")
     if model is _RecallBody:
         return Recall(lease_id)
+    if model is _CommitBody:
+        return Commit(lease_id)
     if model is _CheckpointedBody:
         return Checkpointed(lease_id)
     if model is Report:
@@ -229,6 +244,11 @@ def check_offer(request: Request) -> None:
     if request.cores < 1:
         raise InvalidField("cores", request.cores, "a whole number of at least 1")
     check_gpus(request.gpu_model, request.gpu_milli)
+    until_ms = request.prepared_until_ms
+    if until_ms is not None and (request.lease_type is not LeaseType.NON_PREEMPTABLE or request.wait):
+        raise InvalidField("prepared_until_ms", until_ms, "null, or a non-preemptable lease that does not wait")
+    if until_ms is not None and until_ms > request.ready_ms:
+        raise InvalidField("prepared_until_ms", until_ms, f"at most {request.ready_ms}, its start")
     for name, units in request.claims:
         if units < 1:
             raise InvalidField(f"claims.{name}", units, "a whole number of at least 1")
@@ -263,6 +283,11 @@ def recall(lease: Lease) -> Body:
     return {"kind": "recall", "lease": lease.id}
 
 
+def commit(lease: Lease) -> Body:
+    """Make the message that the promise of a component holds."""
+    return {"kind": "commit", "lease": lease.id}
+
+
 def checkpointed(lease: Lease) -> Body:
     """Make the message that the guest of a lease has saved its work."""
     return {"kind": "checkpointed", "lease": lease.id}
@@ -281,6 +306,7 @@ def report(lease: Lease, metadata: LeaseMetadata) -> Body:
         lease.overhead_vm_ms,
         lease.migrations,
         lease.work_left,
+        -1 if lease.request.prepared_until_ms is None else lease.request.prepared_until_ms,
     )
     return _report(news)
 

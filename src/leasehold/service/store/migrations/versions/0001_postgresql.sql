@@ -126,6 +126,7 @@ CREATE TABLE leases (
     gpu_milli BIGINT NOT NULL,
     image TEXT NOT NULL,
     login BIGINT NOT NULL,
+    prepared_until_ms BIGINT,
     "order" BIGINT NOT NULL,
     work_left BIGINT NOT NULL,
     site TEXT NOT NULL,

@@ -131,6 +131,7 @@ CREATE TABLE leases (
     gpu_milli INTEGER NOT NULL,
     image TEXT NOT NULL,
     login INTEGER NOT NULL,
+    prepared_until_ms INTEGER,
     "order" INTEGER NOT NULL,
     work_left INTEGER NOT NULL,
     site TEXT NOT NULL,
