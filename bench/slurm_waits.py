@@ -16,7 +16,9 @@ from datetime import UTC
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leasehold.analysis.recorded import RecordedWaits, recorded_waits
+import polars as pl
+
+from leasehold.analysis.recorded import RecordedWaits, recorded_waits, waits_of_each
 from leasehold.analysis.run import load
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.from_log import LogOptions, read_accounting, scenario_for_log
@@ -91,24 +93,43 @@ def _ended(cluster: SlurmCluster) -> int:
     return sum(any(state in line for state in ended) for line in _sacct(cluster).splitlines())
 
 
-def simulated(accounting: Path, procs: int, policy: str) -> RecordedWaits:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The waits, and how many jobs started before one that had been submitted earlier: recorded, and simulated."""
+
+    waits: RecordedWaits
+    overtook: int
+    overtook_simulated: int
+
+
+def simulated(accounting: Path, procs: int, policy: str) -> Compared:
     """Simulate the accounting without guests, and compare the waits."""
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
         folder.mkdir()
         log, _ = read_accounting([accounting], folder, UTC, procs)
         scenario = scenario_for_log(log, LogOptions(procs=str(procs), site="slurm"), {"defaults.local_policy": policy})
-        waits = recorded_waits(load(run_scenario(scenario, folder).path))
+        run = load(run_scenario(scenario, folder).path)
+        waits, pairs = recorded_waits(run), waits_of_each(run)
+        submitted = run.log.select("source_id", "submit_ms")
     assert waits is not None, "the run is of this accounting"
-    return waits
+    assert pairs is not None
+    jobs = pairs.join(submitted, on="source_id").sort("submit_ms", pl.col("source_id").cast(pl.Int64))
+    return Compared(waits, _overtaking(jobs, "recorded_ms"), _overtaking(jobs, "simulated_ms"))
 
 
-def page(found: dict[str, RecordedWaits], jobs: Sequence[Submission], version: str, command: str) -> Iterator[str]:
+def _overtaking(jobs: pl.DataFrame, wait: str) -> int:
+    """Count the jobs that started before one that had been submitted earlier."""
+    start = jobs["submit_ms"] + jobs[wait]
+    return int((start < start.cum_max()).sum())
+
+
+def page(found: dict[str, Compared], jobs: Sequence[Submission], version: str, command: str) -> Iterator[str]:
     """Write the page."""
-    any_one = next(iter(found.values()))
+    any_one = next(iter(found.values())).waits
     cpus, span_s = NODES * CPUS_PER_NODE, jobs[-1].at_s
     load = sum(job.cpus * job.runs_s for job in jobs) / (cpus * span_s)
-    best = found[POLICIES[0]]
+    best = any_one
     yield "# Validation against Slurm"
     yield ""
     yield (
@@ -124,21 +145,27 @@ def page(found: dict[str, RecordedWaits], jobs: Sequence[Submission], version: s
         "`bf_interval=1`, `bf_resolution=1`) by order of submission (`priority/basic`)."
     )
     yield ""
-    yield "| backfilling in the simulation | mean wait | recorded | error | half differ by | 95 % by | started later |"
-    yield "|---|---|---|---|---|---|---|"
-    for policy, waits in found.items():
+    yield (
+        "| backfilling in the simulation | mean wait | recorded | error | half differ by | 95 % by | started later "
+        "| overtook |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    for policy, one in found.items():
+        waits = one.waits
         error = "-" if waits.error_pct is None else f"{waits.error_pct:+.1f} %"
         yield (
             f"| `{policy}` | {waits.simulated.mean_s:.1f} s | {waits.recorded.mean_s:.1f} s | {error} | at most "
-            f"{waits.median_off_s:.1f} s | at most {waits.p95_off_s:.1f} s | {waits.late_pct:.0f} % of the jobs |"
+            f"{waits.median_off_s:.1f} s | at most {waits.p95_off_s:.1f} s | {waits.late_pct:.0f} % of the jobs | "
+            f"{one.overtook_simulated:,} jobs, recorded {one.overtook:,} |"
         )
     yield ""
     yield (
-        "Slurm's backfill plans a start for every waiting job, as `conservative` does, which is the default. The "
-        f"median wait is {best.simulated.median_s:.1f} s, recorded {best.recorded.median_s:.1f} s. A simulated job "
-        "starts at the instant at which there is room. Slurm takes some seconds to see that a job has ended and to "
-        "start the next one, the more the busier its machine is, and this one also ran the jobs. The shorter the jobs, "
-        "the more these seconds count."
+        "Slurm's backfill plans a start for every waiting job, as `conservative` does, which is the default. With it, "
+        f"the median wait is {best.simulated.median_s:.1f} s, recorded {best.recorded.median_s:.1f} s. *Overtook*: "
+        "jobs that started before one that had been submitted earlier, which is what backfilling is. A simulated job "
+        "starts at the instant at which there is room; Slurm takes some seconds to see that a job has ended and to "
+        "start the next one, the more the busier its machine is, and this one also ran the jobs. How these seconds, "
+        "and backfilling that comes late or not at all, share in the error was not taken apart."
     )
     yield ""
     yield (

@@ -30,9 +30,9 @@ class TestRealAccounting:
     def test_is_read_simulated_and_dumped(self, cluster: SlurmCluster, tmp_path: Path) -> None:
         accounting = tmp_path / "accounting.txt"
         accounting.write_text(slurm_waits.run_jobs(cluster, JOBS))
-        waits = slurm_waits.simulated(accounting, cluster.slots, "conservative")
-        assert waits.jobs == len(JOBS)
-        page = "\n".join(slurm_waits.page({"conservative": waits}, [Submission(9.0, 1, 1, 1)], "slurm 1", "again"))
+        found = slurm_waits.simulated(accounting, cluster.slots, "conservative")
+        assert found.waits.jobs == len(JOBS)
+        page = "\n".join(slurm_waits.page({"conservative": found}, [Submission(9.0, 1, 1, 1)], "slurm 1", "again"))
         assert f"{len(JOBS)} jobs were run by a real Slurm cluster (slurm 1" in page
 
         (tmp_path / "accounting.json").write_text(cluster.run("sacct", "--allusers", "--duplicates", "--json"))
