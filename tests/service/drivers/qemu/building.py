@@ -86,7 +86,7 @@ def base_in(folder: Path, **changes: object) -> Image:
     folder.mkdir(parents=True)
     for part in PARTS:
         (folder / part).write_text(part, encoding="utf-8")
-    about: Mapping[str, object] = {"software": IN_THE_BASE, "has_output": True, **changes}
+    about: Mapping[str, object] = {"software": IN_THE_BASE, "has_output": True, "has_network": True, **changes}
     write_description(folder, Description(*PARTS, 128, has_agent=True, contents="Debian", **about))  # type: ignore[arg-type]
     return open_image(folder)
 

@@ -21,7 +21,7 @@ def image(request: pytest.FixtureRequest) -> Path:
     need_programs()
     place = cache.mkdir("qemu-image") / "debian"
     built = build_image(place, print)
-    if not built.description.has_output:  # an earlier Leasehold has built it
+    if not built.description.has_network:  # an earlier Leasehold has built it
         built = build_image(place, print, rebuild=True)
     return built.folder
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from leasehold.model.errors import InputError, UnknownName
-from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
+from leasehold.service.drivers.facts import Access, Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.qemu.host import does_not_fit, hardware_for, memory_problem, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.build import ImageBuilder
@@ -384,6 +384,19 @@ class QemuDriver:
         """Give the consoles of a lease's machines, also after they are gone."""
         return await asyncio.to_thread(console_text, self._site.folder, lease_id)
 
+    async def access(self, lease_id: int) -> list[Access]:
+        """Say at which ports of this computer the user of a lease can log in; empty where nobody is let in."""
+        instance = self._site.instances.current(lease_id)
+        if instance is None or instance.hardware is None or not instance.hardware.lets_in:
+            return []
+        found: list[Access] = []
+        for number, machine in enumerate(self._site.machines(instance)):
+            with suppress(MachineFailed):  # it is not there now, or is on its way
+                port = await machine.port() if instance.progress[number].is_up else None
+                if port is not None:
+                    found.append(Access(number, self._options.login_address, port, "root"))
+        return found
+
     async def output(self, lease_id: int) -> Output:
         """Give the output of a lease's commands, apart from what else is on their consoles."""
         return await asyncio.to_thread(output_of, self._site.folder, lease_id, self._options.output_bytes)
@@ -478,8 +491,9 @@ class QemuDriver:
 
     def _find_hardware(self, order: Order) -> VmHardware | Problem:
         image = self._catalogue.find(order.constraints.image)
-        folder, cores = self._catalogue.folder, order.constraints.cores
-        hardware = hardware_for(self._options, image, order.memory_mib, folder, cores)
+        if order.ssh_key and not image.description.has_network:
+            return Problem(f"image {image.name} has no server of SSH: leasehold image build --anew", again=False)
+        hardware = hardware_for(self._options, image, order, self._catalogue.folder)
         return does_not_fit(order, hardware, observe_host(self._machines)) or hardware
 
     # the life of the site

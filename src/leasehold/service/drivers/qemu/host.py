@@ -172,8 +172,8 @@ def _node_problem(options: QemuOptions, catalogue: Catalogue) -> str:
 # What a new machine is made of
 
 
-def hardware_for(options: QemuOptions, image: Image, memory_mib: int, cache_folder: Path, cores: int = 0) -> VmHardware:
-    """Choose the hardware of a machine with so much memory and so many cores (0: the default number).
+def hardware_for(options: QemuOptions, image: Image, order: Order, cache_folder: Path) -> VmHardware:
+    """Choose the hardware of each machine of an order.
 
     May take `KVM_PROBE_S` the first time on a computer with KVM. Raises MachineFailed.
     """
@@ -183,11 +183,13 @@ def hardware_for(options: QemuOptions, image: Image, memory_mib: int, cache_fold
         accelerator = KVM if kvm_works(image, cache_folder) else TCG
     return VmHardware(
         image=str(image.folder),
-        memory_mib=max(memory_mib, least_mib),
-        cpus=cores or options.cpus,
+        memory_mib=max(order.memory_mib, least_mib),
+        cpus=order.constraints.cores or options.cpus,
         accelerator=accelerator,
         machine_type=machine_type(),
         has_output=image.description.has_output,
+        has_lan=order.vms > 1 and image.description.has_network,
+        lets_in=bool(order.ssh_key),
     )
 
 

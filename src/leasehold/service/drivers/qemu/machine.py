@@ -5,9 +5,10 @@ Each operation may be repeated after it was interrupted.
 
 import asyncio
 import os
+import re
 import struct
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, Q
 from leasehold.service.drivers.qemu.qmp import NoAnswer, QmpConnection, connected, qmp_connection
 
 QEMU = "qemu-system-x86_64"
+LAN_MAC, ACCESS_MAC = "52:54:00:4c:48:00", "52:54:00:4c:48:ff"
+"""By these the guest's own program knows its network cards; it gives itself another in the network of the lease."""
+_GUEST_ADDRESS = "10.0.2.15"
+_FORWARDED = re.compile(rf"TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(?P<port>\d+)\s+{re.escape(_GUEST_ADDRESS)}\s+22\b")
 KVM, TCG = "kvm", "tcg"
 
 RUNNING = "running"
@@ -64,6 +69,8 @@ class VmHardware:
     ``accelerator``   ``kvm`` or ``tcg``
     ``machine_type``  QEMU's name, with its version, so that memory outlives an upgrade of QEMU
     ``has_output``    whether there is a port for the output of commands
+    ``has_lan``       whether it is in a network with the other machines of its lease
+    ``lets_in``       whether a port of this computer leads to its server of SSH
     """
 
     image: str
@@ -72,6 +79,23 @@ class VmHardware:
     accelerator: str
     machine_type: str
     has_output: bool = False
+    has_lan: bool = False
+    lets_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a machine is in the network of its lease: its number among so many machines.
+
+    ``listen``  the address of this computer at which a port leads to its server of SSH
+    """
+
+    number: int = 0
+    machines: int = 1
+    listen: str = "127.0.0.1"
+
+
+ALONE = Place()
 
 
 class MachineFiles:
@@ -99,7 +123,12 @@ class MachineFiles:
 
 
 def boot_command(
-    name: str, hardware: VmHardware, image: Image, files: MachineFiles, more: Sequence[str] = ()
+    name: str,
+    hardware: VmHardware,
+    image: Image,
+    files: MachineFiles,
+    more: Sequence[str] = (),
+    place: Place = ALONE,
 ) -> list[str]:
     """Give the command line of a machine that boots, or with ``more`` of one that waits for its memory."""
     return [
@@ -119,6 +148,8 @@ def boot_command(
         *("-drive", f"file={_escaped(files.disk)},if=virtio,format=qcow2,discard=unmap"),
         *("-device", "pvpanic-pci"),
         *(_output_ports(files) if hardware.has_output else ()),
+        *(_lan(place) if hardware.has_lan else ()),
+        *(_way_in(place) if hardware.lets_in else ()),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", _KERNEL_ARGUMENTS),
         *("-pidfile", str(files.pid)),
@@ -137,6 +168,39 @@ def _output_ports(files: MachineFiles) -> tuple[str, ...]:
         *("-device", "isa-serial,chardev=output,index=2,iobase=0x3e8,irq=5"),
         *("-chardev", f"file,id=error,path={_escaped(files.error)},append=on"),
         *("-device", "isa-serial,chardev=error,index=3,iobase=0x2e8,irq=7"),
+    )
+
+
+def _lan(place: Place) -> Iterator[str]:
+    """Give the flags of a network card in the network of a lease's machines.
+
+    Frames go through datagram sockets in the folder of the lease, which is closed to other users: nobody else, and no
+    other lease, is in that network. The first machine is the hub. Nothing is kept open between two of them, so that
+    one that was suspended, or was moved, is there again as soon as it runs.
+    """
+    hub = not place.number
+    others = range(1, place.machines) if hub else (0,)
+    for other in others:
+        here, there = f"lan.{place.number}.{other}", f"lan.{other}.{place.number}"
+        name = f"to{other}" if hub else "lan"
+        unix = f"local.type=unix,local.path={here},remote.type=unix,remote.path={there}"
+        yield from ("-netdev", f"dgram,id={name},{unix}")
+        if hub:
+            yield from ("-netdev", f"hubport,id=port{other},hubid=0,netdev={name}")
+    if hub:
+        yield from ("-netdev", "hubport,id=lan,hubid=0")
+    yield from ("-device", f"virtio-net-pci,netdev=lan,mac={LAN_MAC},romfile=")
+
+
+def _way_in(place: Place) -> tuple[str, ...]:
+    """Give the flags of a network card with one use: a port of this computer, which QEMU chooses, leads to the guest.
+
+    The guest reaches nothing through it.
+    """
+    forward = f"hostfwd=tcp:{place.listen}:0-{_GUEST_ADDRESS}:22"
+    return (
+        *("-netdev", f"user,id=access,restrict=on,{forward}"),
+        *("-device", f"virtio-net-pci,netdev=access,mac={ACCESS_MAC},romfile="),
     )
 
 
@@ -164,8 +228,17 @@ class GuestOver(MachineFailed):
 class VirtualMachine:
     """One machine of a lease, whether it is there or not. All of its failures raise MachineFailed."""
 
-    def __init__(self, name: str, files: MachineFiles, hardware: VmHardware, image: Image, limit: Limit) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: MachineFiles,
+        hardware: VmHardware,
+        image: Image,
+        limit: Limit,
+        place: Place = ALONE,
+    ) -> None:
         self.files = files
+        self._place = place
         self.process = QemuProcess(files.lock)
         self._name = name
         self._hardware = hardware
@@ -192,7 +265,7 @@ class VirtualMachine:
         """Start its process with the disk that is there; blocks until the process is there."""
         for socket in (self.files.qmp, self.files.agent, self.files.incoming):
             socket.unlink(missing_ok=True)
-        command = boot_command(self._name, self._hardware, self._image, self.files, more)
+        command = boot_command(self._name, self._hardware, self._image, self.files, more, self._place)
         self.process.start(command, descriptors)
         pid = self.process.pid()
         if pid is not None:
@@ -260,6 +333,13 @@ class VirtualMachine:
         """Give QEMU's name for its state."""
         async with self.qmp() as qmp:
             return await _status(qmp)
+
+    async def port(self) -> int | None:
+        """Give the port of this computer that leads to its server of SSH; None where there is none."""
+        async with self.qmp() as qmp:
+            told = await qmp.execute("human-monitor-command", **{"command-line": "info usernet"})
+        found = _FORWARDED.search(str(told))
+        return int(found["port"]) if found else None
 
     async def wait_until_over(self) -> NoReturn:
         """Wait until it is over, and raise why: GuestOver by itself, MachineFailed where it is lost."""

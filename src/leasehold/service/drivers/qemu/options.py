@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Whole, Within
+from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole, Within
 from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable, absolute_folder
@@ -103,6 +103,13 @@ class QemuOptions:
             more=" (version 1 or 2), if the service may create them",
         ),
     ] = True
+    login_address: Annotated[
+        str,
+        Text(
+            "address of this computer at which users log in to their machines by a key",
+            more=", at a port that QEMU chooses; at `127.0.0.1` only users of this computer can",
+        ),
+    ] = "127.0.0.1"
     console_bytes: Annotated[int, _Mebibytes("stored console output of a machine")] = 16 * _MIB
     output_bytes: Annotated[
         int,
@@ -119,7 +126,7 @@ class QemuOptions:
     @property
     def able(self) -> Capabilities:
         """What its machines can do, with the images that they may boot from."""
-        return replace(self.capabilities, images=tuple(sorted(self.images)))
+        return replace(self.capabilities, images=tuple(sorted(self.images)), login=True)
 
 
 OPTIONS = Table(QemuOptions, "Virtual machines of the site under QEMU.")

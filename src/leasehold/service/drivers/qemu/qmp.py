@@ -26,6 +26,7 @@ QMP_TIMEOUT_S = 30.0
 
 AGENT_TIMEOUT_S = 10.0
 RUN_ONCE = "/sbin/leasehold-run-once"
+SET_UP = "/sbin/leasehold-set-up"
 
 _LONGEST_LINE = 1 << 24
 _RETRY_S = 0.02
@@ -265,6 +266,13 @@ class GuestAgent:
             raise MachineFailed("its guest agent reported an exit status that no command can have")
         return status
 
+    async def set_up(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Have the guest set its network up; raises Refused where it could not."""
+        named = [f"{name}={value}" for name, value in environment.items()]
+        done = await self._finished(path=SET_UP, arg=list(words), env=named)
+        if done.get("exitcode") != 0:
+            raise Refused(f"{SET_UP} ended with status {done.get('exitcode')!r:.20}")
+
     # files
 
     async def make_folder(self, path: str) -> None:
@@ -277,14 +285,18 @@ class GuestAgent:
 
     async def _run(self, *applet: str) -> str:
         """Run one of busybox's programs, and give what it writes."""
-        how = {"path": "/bin/busybox", "arg": list(applet), "capture-output": True}
-        number = (await self._execute("guest-exec", **how)).get("pid")
-        while not (done := await self._execute("guest-exec-status", pid=number)).get("exited"):  # noqa: ASYNC110 - in a guest
-            await asyncio.sleep(_ASK_AGAIN_S)
+        done = await self._finished(**{"path": "/bin/busybox", "arg": list(applet), "capture-output": True})
         try:
             return base64.b64decode(done.get("out-data", "")).decode("ascii")
         except (TypeError, ValueError) as error:
             raise Refused("the guest agent returned an output that cannot be read") from error
+
+    async def _finished(self, **how: object) -> Mapping[str, Any]:
+        """Run a program in the guest, and give what the agent says of its end."""
+        number = (await self._execute("guest-exec", **how)).get("pid")
+        while not (done := await self._execute("guest-exec-status", pid=number)).get("exited"):  # noqa: ASYNC110 - in a guest
+            await asyncio.sleep(_ASK_AGAIN_S)
+        return done
 
     async def write_file(self, path: str, content: BinaryIO) -> None:
         """Write a file in the guest, in place of any that is there."""

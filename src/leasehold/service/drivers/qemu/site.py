@@ -16,7 +16,7 @@ from leasehold.service.drivers.protocol import DriverSetup, Observation, Phase, 
 from leasehold.service.drivers.qemu.images.image import Image, open_image
 from leasehold.service.drivers.qemu.instances import OtherSite, QemuInstance, QemuInstances, open_store
 from leasehold.service.drivers.qemu.limits import CgroupLimits
-from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, VirtualMachine
+from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, Place, VirtualMachine
 from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, Result, shielded
@@ -158,7 +158,8 @@ class QemuSite:
         assert hardware is not None
         name, group = f"{self.name}/{instance.folder}/{number}", f"{instance.folder}.{number}"
         files = self._files(instance, number)
-        return VirtualMachine(name, files, hardware, image, lambda pid: self.limits.apply(group, pid, hardware))
+        place = Place(number, instance.vms, self.options.login_address)
+        return VirtualMachine(name, files, hardware, image, lambda pid: self.limits.apply(group, pid, hardware), place)
 
     # other sites
 

@@ -97,6 +97,7 @@ async def _set_up_guest(site: QemuSite, instance: QemuInstance, number: int, mac
             await agent.sync()
             with suppress(Refused):
                 await agent.set_time(site.now_ms())
+            await _set_up_network(instance, number, agent)
             await site.progress(instance, number, is_up=True)
             if instance.files.inputs:
                 timeout.reschedule(None)  # files take as long as they take
@@ -105,6 +106,26 @@ async def _set_up_guest(site: QemuSite, instance: QemuInstance, number: int, mac
                 await _start_command(site, instance, number, agent)
     except TimeoutError:
         raise MachineFailed(f"the guest was not up within {boot_s:g} s") from None
+
+
+# Its network
+
+
+async def _set_up_network(instance: QemuInstance, number: int, agent: GuestAgent) -> None:
+    """Give a guest its address among the machines of its lease, and let its user in."""
+    hardware = instance.hardware
+    if hardware is None or not (hardware.has_lan or hardware.lets_in):
+        return
+    words = (str(number), str(instance.vms), instance.ssh_key if hardware.lets_in else "")
+    try:
+        await agent.set_up(words, {"LEASEHOLD_SEED": token_hex(_SEED_BYTES)})
+    except Refused as error:
+        raise MachineFailed(f"its network could not be set up: {error}") from error
+
+
+def _addresses(machines: int) -> str:
+    """List the addresses of a lease's machines, as the guest's own program gives them."""
+    return " ".join(f"10.222.{(number + 1) // 256}.{(number + 1) % 256}" for number in range(machines))
 
 
 # Its files
@@ -159,6 +180,8 @@ async def _start_command(site: QemuSite, instance: QemuInstance, number: int, ag
         "LEASEHOLD_MACHINES": str(instance.vms),
         "LEASEHOLD_SEED": token_hex(_SEED_BYTES),
     }
+    if instance.hardware is not None and instance.hardware.has_lan:
+        environment["LEASEHOLD_ADDRESSES"] = _addresses(instance.vms)
     job = await agent.run_once(_COMMAND_KEY, instance.command, environment)
     await site.progress(instance, number, job=job)
 

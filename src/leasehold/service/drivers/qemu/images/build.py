@@ -55,7 +55,7 @@ LEAST_MEMORY_MIB = 128
 LOGS = "logs"
 """The folder beside the images with what was printed while they were built."""
 
-BASE_PACKAGES = ("python3", "qemu-guest-agent", "busybox-static")
+BASE_PACKAGES = ("python3", "qemu-guest-agent", "busybox-static", "dropbear-bin")
 ROOM_MIB = 4096
 """For what commands write; it takes no space until they do."""
 
@@ -66,16 +66,23 @@ _DRIVERS = (
     "virtio_pci_modern_dev",
     "virtio_pci",
     "virtio_blk",
+    "failover",
+    "net_failover",
+    "virtio_net",
     "pvpanic",
     "pvpanic-pci",
 )
-"""Modules of the kernel that find the disk, each after those that it uses."""
+"""Modules of the kernel for the disk and the network, each after those that it uses."""
 
 _KERNEL = "linux-image-cloud-amd64"
 """Depends on the latest; that one's name has the version in it."""
 
 _LATEST_KERNEL = re.compile(r"Depends: (linux-image-\S+-cloud-amd64)\b")
-_GUEST_FILES = {"root-init": "sbin/leasehold-init", "run-once": "sbin/leasehold-run-once"}
+_GUEST_FILES = {
+    "root-init": "sbin/leasehold-init",
+    "run-once": "sbin/leasehold-run-once",
+    "set-up": "sbin/leasehold-set-up",
+}
 _PARTIAL = ".making-"
 _BASE_ROOTS = "grounds"
 _DIGITS = 12
@@ -194,6 +201,7 @@ def _fill(tools: Toolchain, say: Say) -> Description:
         contents=f"Debian {SUITE}: {', '.join(BASE_PACKAGES)}; {kernel}",
         software=software,
         has_output=True,
+        has_network=True,
     )
 
 
@@ -284,6 +292,9 @@ def _furnish(tools: Toolchain, root: Path) -> None:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to("/bin/busybox")
     (root / "etc/resolv.conf").unlink(missing_ok=True)  # that of the computer that it was built on
+    for name, line in (("passwd", "root:x:0:0:root:/root:/bin/sh"), ("group", "root:x:0:"), ("shells", "/bin/sh")):
+        if not (root / "etc" / name).exists():  # the packages' own scripts would have made it
+            (root / "etc" / name).write_text(f"{line}\n", encoding="ascii")
     (root / "etc/hostname").write_text("leasehold\n", encoding="ascii")
     (root / "etc/hosts").write_text("127.0.0.1 localhost leasehold\n", encoding="ascii")
 

@@ -28,6 +28,7 @@ class Description:
     ``contents``          what it was made of, for people
     ``software``          what is installed in it, names with versions; empty where that was not recorded
     ``has_output``        whether it writes the output of a command to a port of its own
+    ``has_network``       whether it can set its network up, and has a server of SSH
     """
 
     kernel: str
@@ -38,6 +39,7 @@ class Description:
     contents: str
     software: tuple[tuple[str, str], ...] = ()
     has_output: bool = False
+    has_network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
