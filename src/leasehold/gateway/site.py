@@ -17,12 +17,14 @@ from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import Queue, SiteSettings, queue_over
 from leasehold.gateway.state import InstantChanges
 from leasehold.leasing.backfill import Started, replan_all
+from leasehold.leasing.vectors import VectorBackfiller
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
+from leasehold.model.resources import nodes_of
 
 HOME_FIRST, WIDTH, LOCAL_QUEUE = "home-first", "width", "local-queue"
 """The rules by which local requests start or wait, and are refused: for their width, or where none may wait."""
@@ -242,6 +244,7 @@ class Site:
         if seen is None:
             return []
         self.home.trim(now_ms)
+        self._follow_to_their_nodes(seen, now_ms)
         waiting = {lease.id: lease for lease in self.locals.waiting()}
         begun = [waiting[lease_id] for lease_id in seen.running if lease_id in waiting]
         if not begun:
@@ -252,7 +255,9 @@ class Site:
         for lease_id in seen.waiting:
             if lease_id in self.allocations.held:
                 waiting[lease_id] = self._hold_back(self.allocations.held[lease_id], now_ms)
-        started = [(lease, Reason.STARTED_BY_NATIVE_SCHEDULER) for lease in begun if self._book_now(lease, now_ms)]
+        started = [
+            (lease, Reason.STARTED_BY_NATIVE_SCHEDULER) for lease in begun if self._book_now(lease, seen, now_ms)
+        ]
         for lease, _ in started:
             del waiting[lease.id]
         self._queue_again(seen.waiting, waiting, promised_ms)
@@ -266,8 +271,23 @@ class Site:
         self.allocations.decide(lease, Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST, NATIVE_SCHEDULER)
         return lease
 
-    def _book_now(self, lease: Lease, now_ms: int) -> bool:
-        """Book a lease from now on, if it fits beside what is held and what was promised to Non-preemptable guests."""
+    def _follow_to_their_nodes(self, seen: NativeQueueSeen, now_ms: int) -> None:
+        """Book native jobs for which room was made on some nodes, and that were started on others, where they are."""
+        if not isinstance(self.locals, VectorBackfiller):
+            return
+        for lease_id, nodes in seen.nodes.items():
+            lease = self.allocations.held.get(lease_id)
+            if lease is not None and nodes_of(lease.placed) != nodes:
+                self.locals.move_to(lease, nodes, now_ms)
+
+    def _book_now(self, lease: Lease, seen: NativeQueueSeen, now_ms: int) -> bool:
+        """Book a lease from now on, if it fits beside what is held and what was promised to Non-preemptable guests.
+
+        At a site of nodes it is booked where it runs; if that is not known, or taken by the plan, on any nodes.
+        """
+        nodes = seen.nodes.get(lease.id, ())
+        if nodes and isinstance(self.locals, VectorBackfiller) and self.locals.book_at(now_ms, lease, nodes):
+            return True
         if not self.locals.fits(lease, now_ms, now_ms + lease.span_ms):
             return False
         self.locals.book(now_ms, lease)

@@ -295,6 +295,23 @@ class VectorProfile:
             left -= machines
         return tuple(placed)
 
+    def place_at(
+        self, shape: MachineShape, nodes: Iterable[tuple[str, int]], start_ms: int, end_ms: int
+    ) -> Placed | None:
+        """Find devices for so many machines on each of these nodes then; None where they do not fit."""
+        wants = dict(self.wants(shape))
+        placed: list[tuple[str, int, tuple[int, ...]]] = []
+        for name, machines in nodes:
+            index = self._index.get(name, -1)
+            want = wants.get(index)
+            if want is None:
+                return None
+            low = self.plans[index].low(start_ms, end_ms)
+            if want.fits(low) < machines:
+                return None
+            placed.append((name, machines, _devices(low, want, machines)))
+        return tuple(placed)
+
     def _in_turn(
         self,
         found: "list[tuple[tuple[int, ...], int, _Want, list[int], int]]",
@@ -597,6 +614,30 @@ class VectorBackfiller:
         """Book the room of a lease from ``start_ms`` on, in every profile concerned, and choose its nodes."""
         self._place(lease, start_ms)
         self._book_as_placed(start_ms, lease)
+
+    def book_at(self, start_ms: int, lease: Lease, nodes: Sequence[tuple[str, int]]) -> bool:
+        """Book the room of a lease on these nodes; False where it is not there."""
+        placed = self.plan.place_at(self.shape(lease), nodes, start_ms, start_ms + lease.span_ms)
+        if placed is None:
+            return False
+        lease.placed = placed
+        self._book_as_placed(start_ms, lease)
+        return True
+
+    def move_to(self, lease: Lease, nodes: Sequence[tuple[str, int]], now_ms: int) -> bool:
+        """Book what a lease still holds on these nodes instead; False, and nothing changed, where it is not there."""
+        begin_ms, end_ms, before = max(now_ms, lease.reserved_ms), lease.end_ms, self.room_of(lease)
+        if begin_ms >= end_ms:
+            return False
+        for profile in self.books:
+            profile.give(begin_ms, end_ms, before)
+        placed = self.plan.place_at(self.shape(lease), nodes, begin_ms, end_ms)
+        lease.placed = placed or lease.placed
+        room = self.room_of(lease)
+        for profile in self.books:
+            profile.take(begin_ms, end_ms, room)
+        self.moved[lease.id] = lease
+        return placed is not None
 
     def _book_as_placed(self, start_ms: int, lease: Lease) -> None:
         lease.reserved_ms = start_ms

@@ -4,7 +4,8 @@ An event about a lease carries its ``incarnation``: an event about an earlier st
 lease is out of date and is ignored.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from leasehold.model.agreement import Agreement
@@ -161,12 +162,14 @@ class OutagesChanged:
 class NativeQueueSeen:
     """The native jobs of a site, as its scheduler reports them: running ones, and waiting ones in order.
 
-    Sent whenever the scheduler has started one that was to wait here.
+    Sent whenever the scheduler has started one that was to wait here, or has started one on other nodes than planned.
+    ``nodes`` says, by lease, on which nodes how many machines of a running one are, at a site that is planned by nodes.
     """
 
     site: str
     running: tuple[int, ...]
     waiting: tuple[int, ...]
+    nodes: Mapping[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
 class Operation(StrEnum):

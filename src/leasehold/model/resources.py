@@ -27,6 +27,11 @@ Of whole GPUs each machine has as many devices as it asks for, in order; of a fr
 """
 
 
+def nodes_of(placed: Placed) -> tuple[tuple[str, int], ...]:
+    """Give the nodes, with the number of machines on each, in the order of their names."""
+    return tuple(sorted((name, machines) for name, machines, _ in placed))
+
+
 @dataclass(frozen=True, slots=True)
 class NodeResources:
     """One node as the plan counts it.

@@ -163,6 +163,8 @@ def _size(keys: Keys, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
         raise InvalidField(keys.where("slots"), stated, f"nothing beside [[cluster.nodes]], which have {cores} cores")
     if driver in _WITHOUT_GPUS and any(node.gpus for node in nodes):
         raise InvalidField(keys.where("nodes"), "gpus", f"none: machines of {driver} are given no GPUs")
+    if driver == "slurm" and any(node.gpus and node.gpu_shares > 1 for node in nodes):
+        raise InvalidField(keys.where("nodes"), "shares", "none: Slurm is asked for whole GPUs")
     if driver == "emulated" and options.get("nodes"):
         raise InvalidField(keys.where("nodes"), "nodes", "nothing beside [[cluster.emulated.nodes]], or these alone")
     return cores

@@ -118,10 +118,6 @@ def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
     if can.native_queue and site.terms.local_queue != "queue":
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
-    if can.native_queue and site.nodes:
-        # Its scheduler chooses the nodes of native jobs, whose GPUs are not read: guests could be in their way.
-        expected = f"none: {site.name} is planned by slots, since users of it ask another scheduler"
-        raise InvalidField("nodes", len(site.nodes), expected)
     settings = replace(site_settings(site.name, site.slots, site.terms), nodes=site.nodes)
     able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate, can_notify=can.notice)
     able = replace(able, hands_over=can.hands_over, images=can.images, login=can.login)

@@ -344,14 +344,15 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
+def slurm_clusters(*names: str, gpus: Sequence[str] = (), **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
     """Run a cluster of each name for the length of the block.
 
+    ``gpus`` are those of the first nodes of each, as ``("a100:2", "", "t4:1")``: Slurm counts them, and there are none.
     ``settings`` go into each slurm.conf, as ``SelectTypeParameters="CR_Core"``. ProgramMissing where Slurm is
     not installed and cannot be, or we are not root; SlurmFailed where it does not start.
     """
     install()
-    with _running(names, CPUS_PER_NODE, settings, accounting=False) as clusters:
+    with _running(names, CPUS_PER_NODE, settings, gpus, accounting=False) as clusters:
         yield clusters
 
 
@@ -361,13 +362,13 @@ def accounted_cluster(name: str, cpus_per_node: int = CPUS_PER_NODE, **settings:
     install()
     for package in ACCOUNTING_PACKAGES:
         find_or_install(_installed(package), "Slurm's accounting", package)
-    with _running([name], cpus_per_node, settings, accounting=True) as (cluster,):
+    with _running([name], cpus_per_node, settings, (), accounting=True) as (cluster,):
         yield cluster
 
 
 @contextmanager
 def _running(
-    names: Sequence[str], cpus_per_node: int, settings: dict[str, str], *, accounting: bool
+    names: Sequence[str], cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str], *, accounting: bool
 ) -> Iterator[tuple[SlurmCluster, ...]]:
     _clear_up_after_the_dead()
     home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -377,7 +378,7 @@ def _running(
             _start_munge(home, namespaces)
             if accounting:
                 settings = _start_accounting(names, home, namespaces) | settings
-            yield tuple(_start(name, home, namespaces, cpus_per_node, settings) for name in names)
+            yield tuple(_start(name, home, namespaces, cpus_per_node, settings, gpus) for name in names)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -516,14 +517,16 @@ def _wait_for_port(port: int, log: Path) -> None:
         time.sleep(_POLL_S)
 
 
-def _start(name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str]) -> SlurmCluster:
+def _start(name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str]) -> SlurmCluster:
     folder = home / name
     for part in ("state", "spool", "log"):
         (folder / part).mkdir(parents=True)
     nodes = tuple(f"{name}{number}" for number in range(1, NODES + 1))
     port, *ports = _free_ports(1 + len(nodes))
     cluster = SlurmCluster(name, folder, nodes, cpus_per_node, namespaces, port)
-    cluster.conf.write_text(_conf(cluster, home, [port, *ports], settings), encoding="utf-8")
+    of_nodes = dict(zip(nodes, gpus, strict=False))
+    cluster.conf.write_text(_conf(cluster, home, [port, *ports], settings, of_nodes), encoding="utf-8")
+    (folder / "gres.conf").write_text(_gres(of_nodes, folder), encoding="utf-8")
     cluster.start_controller()
     for node in nodes:
         cluster.start_node(node)
@@ -531,7 +534,9 @@ def _start(name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, se
     return cluster
 
 
-def _conf(cluster: SlurmCluster, home: Path, ports: list[int], settings: dict[str, str]) -> str:
+def _conf(
+    cluster: SlurmCluster, home: Path, ports: list[int], settings: dict[str, str], gpus: Mapping[str, str]
+) -> str:
     controller, *others = ports
     folder = cluster.folder
     values = {
@@ -569,17 +574,33 @@ def _conf(cluster: SlurmCluster, home: Path, ports: list[int], settings: dict[st
         "SlurmdParameters": "config_overrides",
         "JobRequeue": "1",
         "DebugFlags": "NO_CONF_HASH",
-    } | settings
+    }
+    values |= {"GresTypes": "gpu"} if any(gpus.values()) else {}
+    values |= settings
     lines = [f"{key}={value}" for key, value in values.items()]
-    lines += [_node_line(node, port, cluster.cpus_per_node) for node, port in zip(cluster.nodes, others, strict=True)]
+    both = zip(cluster.nodes, others, strict=True)
+    lines += [_node_line(node, port, cluster.cpus_per_node, gpus.get(node, "")) for node, port in both]
     lines.append(f"PartitionName=main Nodes={','.join(cluster.nodes)} Default=YES MaxTime=INFINITE State=UP")
     return "\n".join(lines) + "\n"
 
 
-def _node_line(node: str, port: int, cpus: int) -> str:
+def _gres(gpus: Mapping[str, str], folder: Path) -> str:
+    """Write gres.conf, with a file in place of each device: Slurm looks no closer, and binds nothing."""
+    lines = ["AutoDetect=off"]
+    for node, text in gpus.items():
+        model, _, count = text.partition(":")
+        for number in range(int(count or 0)):
+            device = folder / f"{node}-gpu{number}"
+            device.touch()
+            lines.append(f"NodeName={node} Name=gpu Type={model} File={device}")
+    return "\n".join(lines) + "\n"
+
+
+def _node_line(node: str, port: int, cpus: int, gpus: str) -> str:
     return (
         f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} Boards=1"
         f" SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={MEMORY_PER_NODE_MIB}"
+        f"{f' Gres=gpu:{gpus}' if gpus else ''}"
     )
 
 

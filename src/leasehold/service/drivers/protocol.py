@@ -240,6 +240,8 @@ class NativeJob:
     ``vms``          how much room it takes, in VMs, rounded up
     ``duration_ms``  how long it may run at most
     ``running``      whether it holds its room now; else it waits for room, and for nothing else
+    ``cores``, ``gpu_model``, ``gpu_milli``  of each of its VMs, at a site that is planned by nodes, with ``nodes``: on
+                     which of them it runs, in order, and how many VMs on each; empty where that is not known
     """
 
     name: str
@@ -248,6 +250,10 @@ class NativeJob:
     memory_mib: int
     duration_ms: int
     running: bool
+    cores: int = 1
+    gpu_model: str = ""
+    gpu_milli: int = 0
+    nodes: tuple[tuple[str, int], ...] = ()
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -27,6 +27,7 @@ from leasehold.model.event import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import LeaseType, Request
+from leasehold.model.resources import MachineShape, nodes_of, room_for
 from leasehold.service.commands import (
     AmendAgreement,
     Cancel,
@@ -487,7 +488,7 @@ class NativeJobs:
             job = there.get(name)
             if job is None:
                 events += _ended(lease)
-            elif lease.vms != self._vms(seen.site, job):
+            elif self._is_another(lease, seen.site, job):
                 events.append(CancelRequested(lease.id))
             elif job.running and lease.state is LeaseState.STARTING:
                 events.append(LeaseStarted(lease.id, lease.incarnation))
@@ -499,17 +500,19 @@ class NativeJobs:
         return [
             self._request(seen.site, job)
             for job in seen.jobs
-            if job.name not in known or known[job.name].vms != self._vms(seen.site, job)
+            if job.name not in known or self._is_another(known[job.name], seen.site, job)
         ]
 
     def followed(self, seen: NativeJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
         """Tell what its scheduler has decided, where that is not what was planned here."""
         known = {name: lease.id for name, lease in self._leases(seen.site).items()} | fresh
         held = self._core.gateway.sites[seen.site].allocations.held
-        if any(job.running and known[job.name] not in held for job in seen.jobs):
+        nodes = {known[job.name]: job.nodes for job in seen.jobs if job.running and job.nodes}
+        elsewhere = any(lease_id in held and nodes_of(held[lease_id].placed) != on for lease_id, on in nodes.items())
+        if elsewhere or any(job.running and known[job.name] not in held for job in seen.jobs):
             running = tuple(known[job.name] for job in seen.jobs if job.running)
             waiting = tuple(known[job.name] for job in seen.jobs if not job.running)
-            yield NativeQueueSeen(seen.site, running, waiting)
+            yield NativeQueueSeen(seen.site, running, waiting, nodes)
 
     def with_room(self, site: str) -> frozenset[str]:
         """Give the native jobs for which there is room now: in the books, and no guest is still leaving."""
@@ -524,21 +527,38 @@ class NativeJobs:
         here = [*site.locals.waiting(), *site.allocations.held.values()]
         return {metadata[lease.id].native_job: lease for lease in here if metadata[lease.id].native_job}
 
-    def _vms(self, site: str, job: NativeJob) -> int:
+    def _is_another(self, lease: Lease, site: str, job: NativeJob) -> bool:
+        """Whether a job is not what its lease says: it has changed, or what it has is known now that it runs."""
+        there, asked = lease.request, self._request(site, job).request
+        return (lease.vms, MachineShape.of(there)) != (asked.vms, MachineShape.of(asked))
+
+    def _shape(self, site: str, job: NativeJob) -> tuple[int, MachineShape]:
         """How much room is asked for it: never more than there is, for that would be refused."""
-        return max(1, min(job.vms, self._core.gateway.sites[site].settings.slots))
+        settings = self._core.gateway.sites[site].settings
+        shape = MachineShape(job.cores, max(1, job.memory_mib), job.gpu_model, job.gpu_milli)
+        if not settings.nodes:
+            return max(1, min(job.vms, settings.slots)), replace(shape, cores=1, gpu_model="", gpu_milli=0)
+        most = room_for(settings.nodes, shape)
+        if not most:  # as for a model that the configuration does not have: its cores are all that can be planned
+            shape = MachineShape(1, 1)
+            return max(1, min(job.vms * job.cores, settings.slots)), shape
+        return max(1, min(job.vms, most)), shape
 
     def _request(self, site: str, job: NativeJob) -> Submit:
+        vms, shape = self._shape(site, job)
         request = Request(
             id=0,
             lease_type=LeaseType.NON_PREEMPTABLE,
-            vms=self._vms(site, job),
+            vms=vms,
             duration_ms=max(1, job.duration_ms) + _LONGER_MS,
             submit_ms=0,
             ready_ms=0,
             site=site,
             consumer=job.user,
-            memory_mib=max(1, job.memory_mib),
+            memory_mib=shape.memory_mib,
+            cores=shape.cores,
+            gpu_model=shape.gpu_model,
+            gpu_milli=shape.gpu_milli,
         )
         return Submit(request, LeaseMetadata(f"job {job.name}", native_job=job.name))
 

@@ -96,7 +96,7 @@ class TestBuilding:
             lambda root: roots.append({path.name for path in (root / "etc").iterdir()}),
         )
         image_with(base, BC, folder)
-        assert roots == [{"hosts", "hostname"}]
+        assert roots == [{"group", "hosts", "hostname", "passwd", "shells"}]
         assert toolbox.calls
 
     def test_two_who_want_the_same_at_once_build_it_once(self, folder: Path, base: Image, toolbox: Toolbox) -> None:

@@ -1,6 +1,6 @@
 """A real Slurm, once for all tests: a cluster, and for some tests others whose configuration is another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from leasehold.testing.slurm import SlurmCluster, slurm_clusters
 
 
 @contextmanager
-def real_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
+def real_clusters(*names: str, gpus: Sequence[str] = (), **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
     """Run clusters for the length of the block."""
-    with needing.programs(), slurm_clusters(*names, **settings) as clusters:
+    with needing.programs(), slurm_clusters(*names, gpus=gpus, **settings) as clusters:
         yield clusters
 
 

@@ -391,10 +391,9 @@ class QemuDriver:
             return []
         found: list[Access] = []
         for number, machine in enumerate(self._site.machines(instance)):
-            with suppress(MachineFailed):  # it is not there now, or is on its way
-                port = await machine.port() if instance.progress[number].is_up else None
-                if port is not None:
-                    found.append(Access(number, self._options.login_address, port, "root"))
+            port = machine.port() if instance.progress[number].is_up else None
+            if port is not None:
+                found.append(Access(number, self._options.login_address, port, "root"))
         return found
 
     async def output(self, lease_id: int) -> Output:

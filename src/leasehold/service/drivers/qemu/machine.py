@@ -5,12 +5,12 @@ Each operation may be repeated after it was interrupted.
 
 import asyncio
 import os
-import re
+import socket
 import struct
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +24,6 @@ QEMU = "qemu-system-x86_64"
 LAN_MAC, ACCESS_MAC = "52:54:00:4c:48:00", "52:54:00:4c:48:ff"
 """By these the guest's own program knows its network cards; it gives itself another in the network of the lease."""
 _GUEST_ADDRESS = "10.0.2.15"
-_FORWARDED = re.compile(rf"TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(?P<port>\d+)\s+{re.escape(_GUEST_ADDRESS)}\s+22\b")
 KVM, TCG = "kvm", "tcg"
 
 RUNNING = "running"
@@ -87,12 +86,13 @@ class VmHardware:
 class Place:
     """Where a machine is in the network of its lease: its number among so many machines.
 
-    ``listen``  the address of this computer at which a port leads to its server of SSH
+    ``listen``  the address of this computer at which ``port`` leads to its server of SSH
     """
 
     number: int = 0
     machines: int = 1
     listen: str = "127.0.0.1"
+    port: int = 0
 
 
 ALONE = Place()
@@ -103,6 +103,7 @@ class MachineFiles:
 
     ``state``     its memory, complete; ``partial`` while it is being written
     ``incoming``  the socket at which memory arrives from another site
+    ``port``      the number of the port that leads to its server of SSH
     ``console``   what it writes, which outlives its lease; so does
     ``output``    what its command writes, and in ``error`` to its standard error
     """
@@ -117,6 +118,7 @@ class MachineFiles:
         self.qmp = folder / f"{number}.qmp"
         self.agent = folder / f"{number}.agent"
         self.incoming = folder / f"{number}.incoming"
+        self.port = folder / f"{number}.port"
         self.console = console
         self.output = console.with_suffix(".out")
         self.error = console.with_suffix(".err")
@@ -193,11 +195,11 @@ def _lan(place: Place) -> Iterator[str]:
 
 
 def _way_in(place: Place) -> tuple[str, ...]:
-    """Give the flags of a network card with one use: a port of this computer, which QEMU chooses, leads to the guest.
+    """Give the flags of a network card with one use: a port of this computer leads to the guest.
 
     The guest reaches nothing through it.
     """
-    forward = f"hostfwd=tcp:{place.listen}:0-{_GUEST_ADDRESS}:22"
+    forward = f"hostfwd=tcp:{place.listen}:{place.port}-{_GUEST_ADDRESS}:22"
     return (
         *("-netdev", f"user,id=access,restrict=on,{forward}"),
         *("-device", f"virtio-net-pci,netdev=access,mac={ACCESS_MAC},romfile="),
@@ -263,9 +265,13 @@ class VirtualMachine:
 
     def start(self, more: tuple[str, ...] = (), *descriptors: int) -> None:
         """Start its process with the disk that is there; blocks until the process is there."""
-        for socket in (self.files.qmp, self.files.agent, self.files.incoming):
-            socket.unlink(missing_ok=True)
-        command = boot_command(self._name, self._hardware, self._image, self.files, more, self._place)
+        for path in (self.files.qmp, self.files.agent, self.files.incoming):
+            path.unlink(missing_ok=True)
+        place = self._place
+        if self._hardware.lets_in:  # another port each time: whatever had the last one may have it still
+            place = replace(place, port=_free_port(place.listen))
+            self.files.port.write_text(str(place.port), encoding="ascii")
+        command = boot_command(self._name, self._hardware, self._image, self.files, more, place)
         self.process.start(command, descriptors)
         pid = self.process.pid()
         if pid is not None:
@@ -334,12 +340,14 @@ class VirtualMachine:
         async with self.qmp() as qmp:
             return await _status(qmp)
 
-    async def port(self) -> int | None:
-        """Give the port of this computer that leads to its server of SSH; None where there is none."""
-        async with self.qmp() as qmp:
-            told = await qmp.execute("human-monitor-command", **{"command-line": "info usernet"})
-        found = _FORWARDED.search(str(told))
-        return int(found["port"]) if found else None
+    def port(self) -> int | None:
+        """Give the port of this computer that leads to its server of SSH; None where there is none now."""
+        if not self.is_alive():
+            return None
+        try:
+            return int(self.files.port.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
 
     async def wait_until_over(self) -> NoReturn:
         """Wait until it is over, and raise why: GuestOver by itself, MachineFailed where it is lost."""
@@ -417,6 +425,16 @@ class VirtualMachine:
                 problem = await _migrated(qmp) or f"not done within {within_s:g} s"
             if problem:
                 raise MachineFailed(f"memory was not moved: {problem}")
+
+
+def _free_port(address: str) -> int:
+    """Find a port that nobody uses. Where another program is quicker, QEMU does not start, and is started again."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
+        try:
+            tried.bind((address, 0))
+        except OSError as error:
+            raise MachineFailed(f"nothing can listen at login_address {address}: {error.strerror}") from None
+        return int(tried.getsockname()[1])
 
 
 async def _status(qmp: QmpConnection) -> str:

@@ -107,7 +107,7 @@ class QemuOptions:
         str,
         Text(
             "address of this computer at which users log in to their machines by a key",
-            more=", at a port that QEMU chooses; at `127.0.0.1` only users of this computer can",
+            more=", each at a free port; at `127.0.0.1` only users of this computer can",
         ),
     ] = "127.0.0.1"
     console_bytes: Annotated[int, _Mebibytes("stored console output of a machine")] = 16 * _MIB

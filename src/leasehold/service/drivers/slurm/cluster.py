@@ -58,6 +58,17 @@ _HELD = frozenset({"JobHeldUser", "JobHeldAdmin"})
 
 
 @dataclass(frozen=True, slots=True)
+class Gpus:
+    """So many GPUs of a model; "" for any, or where Slurm's configuration names none."""
+
+    model: str
+    count: int
+
+
+NO_GPUS = Gpus("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One job. Times are Unix seconds, 0 where there is none yet.
 
@@ -65,6 +76,8 @@ class Job:
     ``user``, ``uid``   whose it is; -1 where that is not known
     ``exit_status``     of its script, None where a signal ended it, or it is not finished
     ``cpus_by_node``    what it has, or had: the CPUs on each of its nodes
+    ``gpus_by_node``    and the GPUs, with their model, "" where Slurm knows none; for one that waits see ``gpus``
+    ``gpus``            what it asks for in all, with their model, on so many nodes
     ``cpus``            what it asks for in all, on so many nodes (``nodes_wanted``), and its memory
     ``exclusive``       whether it shares its nodes with no other job
     ``array_id``        of which array it is a task, 0 if of none
@@ -86,6 +99,8 @@ class Job:
     reason: str = ""
     exit_status: int | None = None
     cpus_by_node: Mapping[str, int] = field(default_factory=dict)
+    gpus_by_node: Mapping[str, Gpus] = field(default_factory=dict)
+    gpus: Gpus = NO_GPUS
     cpus: int = 1
     nodes_wanted: int = 1
     memory_per_cpu_mib: int = 0
@@ -177,6 +192,8 @@ def _job(fields: Mapping[str, Any]) -> Job:
         reason=fields.get("state_reason") or "",
         exit_status=_exit_status(fields.get("exit_code")),
         cpus_by_node=_cpus_by_node(fields),
+        gpus_by_node=_gpus_by_node(fields),
+        gpus=_gpus_wanted(fields),
         cpus=number("cpus") or 1,
         nodes_wanted=number("node_count") or 1,
         memory_per_cpu_mib=number("memory_per_cpu"),
@@ -248,6 +265,35 @@ def _cpus_of_node(node: Mapping[str, Any]) -> tuple[str, int]:
     sockets = node.get("sockets")
     each: Iterable[Any] = sockets.values() if isinstance(sockets, Mapping) else sockets or []
     return name, sum(len(socket.get("cores") or ()) for socket in each)
+
+
+_GPU = re.compile(r"(?:^|,|gres[:/])\(?gpu(?::(?P<model>[^:(),=\d][^:(),=]*))?(?:[:=](?P<count>\d+))?(?=[(,)]|$)")
+"""GPUs in a list of generic resources, as ``gpu:a100:2(IDX:0-1)``, ``gres:gpu:2`` and ``gres/gpu:a100=2``."""
+
+
+def read_gpus(text: str) -> Gpus:
+    """Read the GPUs in a list of generic resources: of several models all, as of the first."""
+    found = [Gpus(one["model"] or "", int(one["count"] or 1)) for one in _GPU.finditer(text)]
+    return Gpus(found[0].model, sum(one.count for one in found)) if found else NO_GPUS
+
+
+def _gpus_by_node(fields: Mapping[str, Any]) -> dict[str, Gpus]:
+    """Read what a running job has of GPUs; Slurm gives a list with an entry for each of its nodes."""
+    names, details = node_names(fields.get("nodes") or ""), fields.get("gres_detail") or []
+    if not isinstance(details, list) or len(details) != len(names):
+        return {}
+    return {name: gpus for name, text in zip(names, details, strict=True) if (gpus := read_gpus(str(text))).count}
+
+
+def _gpus_wanted(fields: Mapping[str, Any]) -> Gpus:
+    """Read what a job asks for: by node, by task, by socket (taken as by node), or in all."""
+    nodes, tasks = _number(fields.get("node_count")) or 1, _number(fields.get("tasks")) or 1
+    times = {"tres_per_node": nodes, "tres_per_socket": nodes, "tres_per_task": tasks, "tres_per_job": 1}
+    for name, factor in times.items():
+        gpus = read_gpus(str(fields.get(name) or ""))
+        if gpus.count:
+            return Gpus(gpus.model, gpus.count * factor)
+    return NO_GPUS
 
 
 def node_names(text: str) -> list[str]:
@@ -328,6 +374,7 @@ class Node:
     ``disk_mib``              for temporary files, 0 where Slurm's configuration does not say
     ``booted_ms``             when it was started (Unix ms), 0 where that is not known
     ``address``               where its slurmd listens, with ``port``
+    ``gpus``                  its GPUs, as its configuration says
     """
 
     name: str
@@ -344,6 +391,7 @@ class Node:
     booted_ms: int = 0
     address: str = ""
     port: int = 0
+    gpus: Gpus = NO_GPUS
 
     @property
     def is_unresponsive(self) -> bool:
@@ -398,4 +446,5 @@ def _node(line: str) -> Node:
         booted_ms=int(datetime.fromisoformat(booted).replace(tzinfo=UTC).timestamp() * _MS) if booted else 0,
         address=text("NodeAddr"),
         port=number("Port"),
+        gpus=read_gpus(text("Gres")),
     )

@@ -23,7 +23,7 @@ from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.instance import JobInstance
 from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
-from leasehold.service.drivers.slurm.options import SlurmOptions, read_options
+from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions, read_options
 from leasehold.service.drivers.slurm.probes import PROBES, Probes, Software, modules_in, read_avail
 from leasehold.service.drivers.slurm.queue import NativeQueue, site_nodes
 from leasehold.service.drivers.slurm.reconciler import JobReconciler
@@ -42,7 +42,12 @@ class SlurmDriver:
 
     def __init__(self, setup: DriverSetup) -> None:
         self._options = options = read_options(setup.options)
-        self._slots = setup.slots
+        self._slots, self._by_nodes = setup.slots, bool(setup.nodes)
+        if setup.nodes and options.suspend is not OnSuspend.NONE:
+            expected = (
+                "none where a site is planned by nodes: a job stays on the nodes, and keeps the GPUs, that it had"
+            )
+            raise InvalidField(f"cluster {setup.site}: slurm.suspend", options.suspend.value, expected)
         check_site(setup.site, options, (*setup.private, setup.folder))
         folder = _made_job_folder(setup.site, options) / setup.site
         self._store = InstanceStore(setup.folder, JobInstance, "Slurm jobs")
@@ -134,7 +139,9 @@ class SlurmDriver:
         now_s = time.monotonic()
         if self._queue is None or now_s > self._queue_until_s:
             nodes, limits = self._slurm.nodes(), self._slurm.time_limits()
-            self._queue = NativeQueue(site_nodes(nodes, self._options), limits, self._options, self._slots)
+            self._queue = NativeQueue(
+                site_nodes(nodes, self._options), limits, self._options, self._slots, self._by_nodes
+            )
             self._queue_until_s = now_s + _QUEUE_KEPT_S
         return self._queue
 

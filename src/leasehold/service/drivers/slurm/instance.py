@@ -60,7 +60,8 @@ class JobInstance(DesiredInstance):
 
     ``job_id``    None until Slurm is known to have it: then it is looked for by its tag
     ``restarts``  how often Slurm had requeued it when it was last observed
-    ``on_nodes``  where it has to run, one VM on each, if its order names nodes; ``cores`` of each of its VMs
+    ``on_nodes``  where it has to run, if its order names nodes, ``per_node`` VMs on each; 0: some on each, as they fit
+    ``cores``     of each of its VMs, and in ``gpus`` the GPUs, as ``a100:2``
     ``user``      as whom it runs, with ``uid`` and ``gid``; no other user's job is ever taken for it
     ``owner``     of its tag, with ``secret``
     ``notify``    how its guest is told before it is preempted
@@ -69,6 +70,8 @@ class JobInstance(DesiredInstance):
     job_id: int | None = None
     restarts: int = 0
     on_nodes: tuple[str, ...] = ()
+    per_node: int = 1
+    gpus: str = ""
     cores: int = 1
     user: str
     uid: int

@@ -82,7 +82,7 @@ def batch_script(instance: JobInstance, work: Path, image: Sequence[str] = ()) -
     else:  # it has ended when it has for all VMs
         each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
         srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
-        if instance.on_nodes:
+        if instance.on_nodes and instance.per_node == 1:
             to_its_own = shlex.quote(f'exec "$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"')
             runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
         else:

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from leasehold.model.request import GPU_MILLI
 from leasehold.service.drivers.protocol import NativeJob
-from leasehold.service.drivers.slurm.cluster import OCCUPIES_CPUS, Job, JobState, Node, task_numbers
+from leasehold.service.drivers.slurm.cluster import NO_GPUS, OCCUPIES_CPUS, Gpus, Job, JobState, Node, task_numbers
 from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.instance import JobInstance, Tag, tag_of
 from leasehold.service.drivers.slurm.options import SlurmOptions
@@ -120,13 +121,17 @@ class NativeQueue:
     """The jobs of the site's own users, as a planner understands them: how many VMs, for how long, in which order.
 
     A job takes as many VMs as fill its CPUs, node by node, and where memory is consumable as many as fill its
-    memory, if that are more. ``nodes`` are those that the site is about, ``time_limits_min`` those of partitions.
+    memory, if that are more. At a site that is planned ``by_nodes`` a VM is one of its CPUs, or where it has GPUs all
+    that it has on a node.
+
+    ``nodes`` are those that the site is about, ``time_limits_min`` those of partitions.
     """
 
     nodes: Mapping[str, Node]
     time_limits_min: Mapping[str, int | None]
     options: SlurmOptions
     slots: int
+    by_nodes: bool = False
 
     def of(self, jobs: Sequence[Job]) -> list[NativeJob]:
         """List those that run, the earliest first, then those that wait for room by priority."""
@@ -177,7 +182,37 @@ class NativeQueue:
         vms = max(1, sum(self._vms(job, node, cpus) for node, cpus in shares))
         memory_mib = sum(_memory_mib(job, cpus) for _, cpus in shares)
         is_running = job.state is not JobState.PENDING
+        if self.by_nodes:
+            return self._on_nodes(job, name, shares, is_running=is_running)
         return NativeJob(name, job.user, vms, -(-memory_mib // vms), self._duration_ms(job), is_running)
+
+    def _on_nodes(self, job: Job, name: str, shares: list[tuple[Node, int]], *, is_running: bool) -> NativeJob:
+        """Describe a job by what each of its VMs has on its node: of its GPUs, its share of them on one node."""
+        gpus = [job.gpus_by_node.get(node.name, NO_GPUS) for node, _ in shares] if is_running else []
+        if is_running and not any(one.count for one in gpus):
+            gpus = []
+        elif not is_running and job.gpus.count:
+            gpus = [Gpus(job.gpus.model, -(-job.gpus.count // len(shares)))] * len(shares)
+        if not gpus:
+            vms, cores = sum(cpus for _, cpus in shares), 1
+            nodes = tuple(sorted((node.name, cpus) for node, cpus in shares if node.name and cpus))
+        else:
+            vms, cores = len(shares), max(cpus for _, cpus in shares)
+            nodes = tuple(sorted((node.name, 1) for node, _ in shares if node.name))
+        most = max(gpus, key=lambda one: one.count, default=NO_GPUS)
+        memory_mib = sum(_memory_mib(job, cpus) for _, cpus in shares) if self.options.memory else 0
+        return NativeJob(
+            name,
+            job.user,
+            max(1, vms),
+            -(-memory_mib // max(1, vms)),
+            self._duration_ms(job),
+            is_running,
+            cores=max(1, cores),
+            gpu_model=most.model,
+            gpu_milli=most.count * GPU_MILLI,
+            nodes=nodes if is_running else (),
+        )
 
     def _vms(self, job: Job, node: Node, cpus: int) -> int:
         """How many VMs of a node a share is, by whatever is scarcer."""

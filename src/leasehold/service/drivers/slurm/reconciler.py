@@ -12,8 +12,19 @@ from pathlib import Path
 from uuid import uuid4
 
 from leasehold.jobs.job import Fault
+from leasehold.model.resources import gpus_text
 from leasehold.service.drivers.facts import not_one_per_node
-from leasehold.service.drivers.protocol import SIGNAL, Capabilities, Clock, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import (
+    SIGNAL,
+    Capabilities,
+    Clock,
+    Observation,
+    Order,
+    Phase,
+    PlacementConstraints,
+    Problem,
+    Verb,
+)
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.order_rules import Action, no_such_image
 from leasehold.service.drivers.reconciler.store import InstanceStore
@@ -166,7 +177,7 @@ class JobReconciler:
         whose = {} if user is None else {"user": user.name, "uid": user.uid, "gid": user.gid}
         cores = order.constraints.cores or self._options.cpus_per_vm
         tag = {"owner": self._store.identity, "secret": uuid4().hex}
-        return {"on_nodes": order.constraints.nodes, "cores": cores, "notify": order.notify, **whose, **tag}
+        return {**_where(order.constraints), "cores": cores, "notify": order.notify, **whose, **tag}
 
     def _refuse(self, action: Action, order: Order, seen: Snapshot) -> Problem | None:
         """Say why a job cannot come, or come back."""
@@ -243,6 +254,7 @@ class JobReconciler:
             "dependency": "singleton",
             "ntasks": str(instance.vms),
             "cpus-per-task": str(instance.cores),
+            "gpus-per-task": instance.gpus,
             "nice": str(options.nice),
             "partition": options.partition,
             "qos": options.qos,
@@ -254,8 +266,11 @@ class JobReconciler:
         if not instance.on_nodes:
             by_cpu = f"{-(-memory_mib // instance.cores)}M" if options.memory else ""
             return given | {"mem-per-cpu": by_cpu, "exclude": ",".join(self._nodes_to_avoid(instance, seen))}
-        nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": str(len(instance.on_nodes)), "ntasks-per-node": "1"}
-        return given | nodes | {"mem": f"{memory_mib}M" if memory_mib else ""}
+        nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": str(len(instance.on_nodes))}
+        if not instance.per_node:
+            return given | nodes | {"mem-per-cpu": f"{-(-memory_mib // instance.cores)}M" if options.memory else ""}
+        nodes["ntasks-per-node"] = str(instance.per_node)
+        return given | nodes | {"mem": f"{memory_mib * instance.per_node}M" if memory_mib else ""}
 
     def _nodes_to_avoid(self, instance: JobInstance, seen: Snapshot) -> list[str]:
         """Keep a new job off the memory of suspended ones, if that can be helped."""
@@ -348,3 +363,15 @@ class JobReconciler:
         changes = self.instances.flush(self._store.write)
         if None in changes.instances.values():
             self._directories.prune(self.instances.all())
+
+
+def _where(constraints: PlacementConstraints) -> dict[str, object]:
+    """Say on which nodes a job runs, and which GPUs each of its VMs has, as matching or the plan of the site has it."""
+    if not constraints.placed:
+        return {"on_nodes": constraints.nodes}
+    counts = {machines for _, machines, _ in constraints.placed}
+    return {
+        "on_nodes": tuple(name for name, _, _ in constraints.placed),
+        "per_node": counts.pop() if len(counts) == 1 else 0,
+        "gpus": gpus_text(constraints.gpu_model, constraints.gpu_milli),
+    }
