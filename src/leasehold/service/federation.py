@@ -35,7 +35,7 @@ from leasehold.service.drivers.facts import Access, Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.sites import occupancies, overhead_factors
+from leasehold.service.engine.sites import gpus_in_use, occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import ConsoleElsewhere, NoSuchLease
 from leasehold.service.explaining import (
@@ -495,6 +495,11 @@ class Federation:
                 (name, "guest"): now.guest_vms,
                 (name, "free"): now.free_vms,
             }
+        gpus = {
+            (name, use): milli
+            for name, site in engine.gateway.sites.items()
+            for use, milli in gpus_in_use(site).items()
+        }
         orders: dict[tuple[str, str], int] = {}
         for row in engine.outbox:
             orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
@@ -503,4 +508,4 @@ class Federation:
         agreements, penalties = engine.agreements.count(self.clock())
         jobs = Counter(record.state.value for record in engine.jobs.scheduler.records.values())
         estimates = self.forecasts.gauges()
-        return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties, estimates)
+        return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties, estimates, gpus)

@@ -20,6 +20,7 @@ from leasehold.jobs.job import JobReason, JobState
 from leasehold.model.event import Operation
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import GPU_MILLI
 from leasehold.service.drivers.protocol import Verb
 
 GATEWAY = "gateway"
@@ -53,6 +54,7 @@ class GaugeSnapshot:
 
     ``leases``      live leases by site ("" is the gateway) and state
     ``vms``         VMs by site and use: local, guest, free
+    ``gpus``        GPUs by site and use, as ``vms``, in thousandths, of sites that state any
     ``orders``      orders in the outbox by site and status: pending, taken
     ``up``          of each site, whether its machines can be reached
     ``factors``     how many times as long as configured operations are planned to take, by site and
@@ -71,6 +73,7 @@ class GaugeSnapshot:
     agreements: int = 0
     penalties: int = 0
     estimates: EstimateGauges = EstimateGauges()
+    gpus: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class GaugeCollector(Collector):
@@ -85,6 +88,8 @@ class GaugeCollector(Collector):
         sites = sorted(now.up)
         yield _gauge("leases", "Leases that are not over", "state", now.leases, ["", *sites], LIVE_STATES)
         yield _gauge("vms", "VMs, by use", "use", now.vms, sites, USES)
+        gpus = {of: milli / GPU_MILLI for of, milli in now.gpus.items()}
+        yield _gauge("gpus", "GPUs, by use", "use", gpus, sorted({site for site, _ in gpus}), USES)
         yield _gauge("orders", "Orders not yet confirmed", "status", now.orders, sites, ORDER_STATUSES)
         yield _up(now.up)
         yield _factors(now.factors)
@@ -102,7 +107,7 @@ def _gauge(
     name: str,
     meaning: str,
     label: str,
-    values: Mapping[tuple[str, str], int],
+    values: Mapping[tuple[str, str], float],
     sites: Iterable[str],
     known: Iterable[str],
 ) -> Metric:

@@ -18,12 +18,13 @@ from leasehold.model.request import LeaseType
 from leasehold.model.resources import NodeResources
 from leasehold.service.accounting import account
 from leasehold.service.api.views import show_lease
-from leasehold.service.commands import Submit
+from leasehold.service.commands import NativeJobsSeen, Submit
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware, planned_nodes
-from leasehold.service.drivers.protocol import Order, PlacementConstraints, Problem, Verb
-from leasehold.service.store.filters import EVERYTHING, UsageFilter
+from leasehold.service.drivers.protocol import NativeJob, Order, PlacementConstraints, Problem, Verb
+from leasehold.service.engine.sites import gpus_in_use
+from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.parties import Provider
@@ -89,6 +90,12 @@ def test_machines_are_where_the_plan_puts_them_and_owners_get_what_is_missing(li
     assert row.lease.state is LeaseState.RUNNING  # it holds no GPU
     live.pass_time(300 * S)
     assert not live.gateway.leases
+
+
+def test_gpus_in_use_are_counted_by_use(live: Live) -> None:
+    live.do(guest(3, 100, gpu_milli=500), own(1, 100, gpu_milli=2_000))
+    live.pass_time(1 * S)
+    assert gpus_in_use(live.gateway.sites["a"]) == {"local": 2_000, "guest": 1_500, "free": 500}
 
 
 def test_a_guest_resumes_on_other_nodes_than_it_left(live: Live) -> None:
@@ -206,3 +213,49 @@ def test_gpu_hours_are_accounted_for_also_after_a_restart(sqlite_store: Store) -
     assert use.gpu_milli_ms == 1_000 * 100 * S + 2_000 * 50 * S
     assert use.vm_ms == 6 * 100 * S + 50 * S
     assert dict(rows[0].claims)["memory_mib"] == 4_096
+
+
+# Native jobs, whose scheduler chooses the nodes
+
+
+def native(name: str, *nodes: tuple[str, int], gpus: int = 0, running: bool = True, vms: int = 1) -> NativeJob:
+    model = "a100" if gpus and running else ""
+    return NativeJob(name, "astro", vms, 1_024, 600 * S, running, 1, model, gpus * 1_000, nodes)
+
+
+def seen(live: Live, *jobs: NativeJob) -> dict[str, tuple[str, tuple[tuple[str, int, tuple[int, ...]], ...]]]:
+    """Let the jobs be seen twice; returns the state and the place of the lease that stands for each of them now."""
+    for _ in range(2):
+        live.pass_time(1 * S)
+        live.do(NativeJobsSeen("a", jobs))
+    rows = live.store.leases(LeaseFilter(EVERYTHING), 100)
+    standing = {row.metadata.native_job: row.lease for row in reversed(rows)}
+    return {job.name: (standing[job.name].state.value, standing[job.name].placed) for job in jobs}
+
+
+def test_a_native_job_is_booked_on_the_nodes_on_which_it_runs(live: Live) -> None:
+    there = seen(live, native("7", ("n2", 1), gpus=1), native("8", ("big", 2), ("n2", 1), vms=3))
+    assert there["7"] == ("running", (("n2", 1, (0,)),))
+    assert there["8"] == ("running", (("big", 2, ()), ("n2", 1, ())))
+    live.do(guest(1, 100, gpu_model="a100", gpu_milli=2_000))
+    live.pass_time(1 * S)
+    assert places(live)[live.engine.leases.last_id] == ("n1",)
+
+
+def test_the_plan_follows_a_native_job_that_was_started_on_other_nodes_than_planned(live: Live) -> None:
+    waits = native("7", gpus=2, running=False)
+    assert seen(live, waits)["7"] == ("starting", (("n1", 1, (0, 1)),))
+    assert seen(live, native("7", ("n2", 1), gpus=2))["7"] == ("running", (("n2", 1, (0, 1)),))
+    live.do(guest(1, 100, gpu_model="a100", gpu_milli=2_000))
+    live.pass_time(1 * S)
+    assert places(live)[live.engine.leases.last_id] == ("n1",)
+
+
+def test_a_guest_gives_way_to_a_native_job_that_waits_for_its_gpus(live: Live) -> None:
+    live.do(guest(2, 1_000, gpu_model="a100", gpu_milli=2_000), guest(1, 1_000, cores=4))
+    live.pass_time(1 * S)
+    waits = native("7", gpus=1, running=False)
+    seen(live, waits)
+    live.pass_time(30 * S)
+    live.look()
+    assert [row.lease.state for row in (live.store.lease(1), live.store.lease(2)) if row] == ["suspended", "running"]

@@ -1,5 +1,6 @@
 """The sites and peers of one engine: which lend, the terms with them, and the leases that hold their machines."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
@@ -8,7 +9,8 @@ from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import ONE, PLANNED, MeasuredOverheads
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import CancelRequested, Event, LendingChanged, Operation, SiteForgotten, Tick
-from leasehold.model.request import DEFAULT_MEMORY_MIB
+from leasehold.model.request import DEFAULT_MEMORY_MIB, GPU_MILLI
+from leasehold.model.resources import gpus_of
 from leasehold.service.commands import Drain, ForgetSite, KeepPeer, RemovePeer, Undrain
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
@@ -207,6 +209,17 @@ def overhead_factors(gateway: Gateway) -> dict[tuple[str, str], float]:
         for name, site in gateway.sites.items()
         for operation in PLANNED
     }
+
+
+def gpus_in_use(site: Site) -> dict[str, int]:
+    """Count the GPUs of a site in thousandths, by use: local, guest, free; empty where it states none."""
+    total = GPU_MILLI * sum(gpus_of(site.settings.nodes).values())
+    if not total:
+        return {}
+    held = Counter[str]()
+    for lease in site.allocations.held.values():
+        held["local" if lease.request.is_local else "guest"] += lease.vms * lease.request.gpu_milli
+    return {"local": held["local"], "guest": held["guest"], "free": max(0, total - held.total())}
 
 
 def occupancies(gateway: Gateway) -> dict[str, Occupancy]:
