@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,7 @@ def test_a_job_is_as_many_vms_as_it_has_cpus_or_where_it_has_gpus_one_on_each_no
 
 
 def test_a_site_that_is_planned_by_nodes_suspends_nothing(tmp_path: Path) -> None:
-    given = setup(tmp_path, Clock(), {"job_folder": str(tmp_path / "jobs"), "run_as_gateway": True})
-    object.__setattr__(given, "nodes", (NodeResources("n1", 4),))
+    given = replace(setup(tmp_path, Clock()), nodes=(NodeResources("n1", 4),))
     with pytest.raises(
         InvalidField, match=r"slurm\.suspend: got 'pause', expected none where a site is planned by nodes"
     ):
