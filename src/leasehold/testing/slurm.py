@@ -517,7 +517,9 @@ def _wait_for_port(port: int, log: Path) -> None:
         time.sleep(_POLL_S)
 
 
-def _start(name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str]) -> SlurmCluster:
+def _start(
+    name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str]
+) -> SlurmCluster:
     folder = home / name
     for part in ("state", "spool", "log"):
         (folder / part).mkdir(parents=True)
