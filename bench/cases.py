@@ -200,13 +200,15 @@ def live(setting: Setting) -> Iterator[Reading]:
 
 
 def dashboard(setting: Setting) -> Iterator[Reading]:
-    """Pages of the dashboard, of a gateway with so many leases: what rendering them costs it."""
+    """Pages of the dashboard, plans and explanations, of a gateway with so many leases: what they cost it."""
     leases, pace = HELD[-1] if setting.full else HELD[-2], setting.pace()
     folder = setting.folder / "dashboard"
     folder.mkdir()
     found = answer_of("bench.dashboard", str(folder), str(leases))
     for name, path in PAGES.items():
         yield Reading(f"dashboard.{name}", PURE, f"{leases:,} leases", found[path] / 1000 * pace)
+    for name in ("plan", "explain"):
+        yield Reading(f"dashboard.{name}", PURE, f"{leases:,} leases", found[name] / 1000 * pace)
 
 
 def decisions(setting: Setting) -> Iterator[Reading]:
@@ -236,7 +238,7 @@ CASES: Sequence[Case] = (
     Case("growth", "what one more request costs where there are many", growth),
     Case("start", "small commands", start),
     Case("live", "the live gateway", live),
-    Case("dashboard", "pages of the dashboard", dashboard),
+    Case("dashboard", "pages of the dashboard, plans and explanations", dashboard),
     Case("decisions", "single decisions", decisions),
     Case("evaluation", "the published evaluation of routing", whole, only_full=True),
 )

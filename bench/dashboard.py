@@ -2,6 +2,8 @@
 
     python -m bench.dashboard FOLDER LEASES
 
+And how long it takes to plan a request, and to explain a lease.
+
 The gateway of `bench.held`, with forty consumers; a third of the leases wait. Each page is asked for as by a browser of
 an administrator, without a socket: the milliseconds are processor time of routing, reading, and rendering. The first
 look of the day is not timed: it reads the day's journal, twenty thousand lines at a time, and a gateway does that once.
@@ -71,6 +73,27 @@ async def look(app: Api, token: str) -> dict[str, float]:
     return {page: median(taken) for page, taken in times_ms.items()}
 
 
+async def ask(app: Api, token: str, leases: int) -> dict[str, float]:
+    """Plan requests, and ask why leases run and wait; gives the medians of their milliseconds.
+
+    Plans are of the deciding code alone, without futures: with so many leases none are simulated.
+    """
+    transport, headers = httpx.ASGITransport(app), {"Authorization": f"Bearer {token}"}
+    times_ms: dict[str, list[float]] = {"plan": [], "explain": []}
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
+        for turn in range(4 * ROUNDS):
+            body = {"type": "suspendable", "vms": 1 + turn % 4, "duration_s": 600}
+            asked = (
+                ("plan", "POST", "/v1/leases/plan?within_s=2", body),
+                ("explain", "GET", f"/v1/leases/{1 + turn * 7919 % leases}/explanation", None),
+            )
+            for name, method, path, content in asked:
+                begun_s = time.process_time()
+                (await client.request(method, path, json=content)).raise_for_status()
+                times_ms[name].append((time.process_time() - begun_s) * 1000)
+    return {name: median(taken) for name, taken in times_ms.items()}
+
+
 async def measure(folder: Path, leases: int) -> dict[str, float]:
     """Fill a gateway, and time its pages."""
     with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
@@ -81,7 +104,7 @@ async def measure(folder: Path, leases: int) -> dict[str, float]:
             app = create_app(federation, Authenticator(tokens, Jwts((), wall_ms)), tokens, settings)
             await fill(federation, leases, Random(leases))
             keep_what_was_read()
-            return await look(app, token)
+            return await look(app, token) | await ask(app, token, leases)
 
 
 if __name__ == "__main__":

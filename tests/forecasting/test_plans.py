@@ -5,7 +5,6 @@ leases run; and the futures that a plan rests on say of the present what the pla
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.forecasting.worlds import SLOTS, Story, stories, terms
@@ -109,7 +108,7 @@ def test_a_guest_that_starts_now_by_plan_starts_now_in_every_future(story: Story
     # Round robin has no chance of its own: another random stream takes no other turn.
     snapshot = replace(snapshot, gateway=replace(snapshot.gateway, policy="rr"))
     planned = _planned(snapshot, request)
-    (found,) = foresee(snapshot, Calibration(), Forecast(3), request, [kind])
+    (found,) = foresee(snapshot, Calibration(), {kind: Forecast(3)}, request)
     assert found.futures == 3
     if planned.is_refused:
         assert found.refused_share == 1
@@ -123,7 +122,5 @@ def test_a_refused_request_is_refused_in_every_future() -> None:
     snapshot = replace(terms(), taken_ms=5_000)
     request = _own(snapshot, "gamma", SLOTS["gamma"] + 1, 10)
     assert _planned(snapshot, request).is_refused
-    (found,) = foresee(snapshot, Calibration(), Forecast(2), request, [LeaseType.NON_PREEMPTABLE])
-    assert found.start is None
-    assert found.refused_share == pytest.approx(1)
-    assert found.preempted_share == 0
+    (found,) = foresee(snapshot, Calibration(), {LeaseType.NON_PREEMPTABLE: Forecast(2)}, request)
+    assert (found.start, found.refused_share, found.preempted_share) == (None, 1, 0)

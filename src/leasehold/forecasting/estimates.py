@@ -5,7 +5,7 @@ to trust that (`leasehold.forecasting.calibration`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leasehold.forecasting.calibration import CONTINUES, END, START, Calibration, Interval, Kind, Raw
@@ -141,18 +141,18 @@ class Foreseen:
 
 
 def foresee(
-    snapshot: Snapshot, calibration: Calibration, how: Forecast, request: Request, kinds: Sequence[LeaseType]
+    snapshot: Snapshot, calibration: Calibration, hows: Mapping[LeaseType, Forecast], request: Request
 ) -> list[Foreseen]:
     """Say what would come of a request as each of these lease types, the first of them first.
 
-    Each meets the same run times and arrivals. Where `Forecast.may_go_on` says that there is no more time, the others
-    are left out. Raises as `rebuild` does.
+    Each meets the same run times and arrivals. Where `Forecast.may_go_on` says that there is no more time for a type
+    but the first, it is left out. Raises as `rebuild` does.
     """
     found: list[Foreseen] = []
     learnt = learnt_by(snapshot)
-    for kind in kinds:
+    for kind, how in hows.items():
         if found and not how.may_go_on():
-            break
+            continue
         asked = replace(request, lease_type=kind)
         fates = [one.fates[asked.id] for one in simulate(snapshot, [asked.id], how, extra=[asked], learnt=learnt)]
         starts = [fate.start_ms - snapshot.taken_ms for fate in fates if fate.start_ms is not None]

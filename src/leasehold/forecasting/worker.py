@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from time import monotonic, process_time
 from typing import Any, BinaryIO
 
@@ -129,9 +131,7 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
     cpu_until_s, until_s = process_time() + budget_s, monotonic() + _PATIENCE * budget_s
     snapshot = snapshot_of(body)
 
-    def may_go_on() -> bool:
-        return bool(process_time() < cpu_until_s and monotonic() < until_s)
-
+    may_go_on = partial(_is_left, cpu_until_s, until_s)
     if "changes" in asked:
         how = Forecast(asked["replications"], asked["seed"], asked["horizon_ms"], may_go_on=may_go_on)
         return _COMPARISON.dump_json(compare(snapshot, read_changes(asked["changes"]), how))
@@ -139,9 +139,19 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
     if "foresee" in asked:
         request, kinds = _FORESEE.validate_json(json.dumps(asked["foresee"]))
         calibration = Calibration.recalled(asked["memory"])
-        return _FORESEEN.dump_json(foresee(snapshot, calibration, how, request, kinds))
+        parts = [budget_s * (len(kinds) - turn) / len(kinds) for turn in range(len(kinds))]  # none has all of the time
+        hows = {
+            kind: replace(how, may_go_on=partial(_is_left, cpu_until_s - part_s, until_s - _PATIENCE * part_s))
+            for kind, part_s in zip(kinds, [*parts[1:], 0.0], strict=True)
+        }
+        return _FORESEEN.dump_json(foresee(snapshot, calibration, hows, request))
     found = estimate(snapshot, Calibration.recalled(asked["memory"]), how, asked["about"])
     return _ESTIMATES.dump_json(found)
+
+
+def _is_left(cpu_until_s: float, until_s: float) -> bool:
+    """Whether there is time left, of the processor and by the clock."""
+    return process_time() < cpu_until_s and monotonic() < until_s
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

@@ -53,7 +53,7 @@ MOST_ESTIMATED = 1_000
 
 SCORED_KEPT = 2_000
 OPEN_KEPT = 5_000
-MOST_FORESEEN = 2_000
+MOST_FORESEEN = 500
 """With more open leases than that nothing is simulated for a plan: it would hold up the gateway, and take too long."""
 
 MOST_INSTANTS = 100_000
@@ -61,6 +61,8 @@ MOST_INSTANTS = 100_000
 
 _BUDGET_S = 5.0
 _GRACE_S = 60.0
+_PLAN_PATIENCE = 5
+"""How many times its seconds of work the futures of a plan may take by the clock."""
 _HAPPENED = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
 Json = dict[str, Any]
 _log = structlog.get_logger("leasehold.forecasts")
@@ -387,7 +389,7 @@ class Forecasts:
     async def foresee(self, request: Request, within_ms: int) -> list[Foreseen]:
         """Say what would come of a request as its own lease type and as others, for about so much work.
 
-        Empty where too many leases are open. Raises Unavailable and ForecastFailed.
+        Empty where too many leases are open, or nothing was found in time: a plan is worth something without it.
         """
         count = await self._thread.ask(lambda engine: len(engine.gateway.leases))
         if count > MOST_FORESEEN:
@@ -406,7 +408,11 @@ class Forecasts:
                 budget_s=within_ms / 1000,
             )
         )
-        return worker.read_foreseen(await self._asked.ask(asked, within_ms / 1000 + _GRACE_S))
+        try:
+            return worker.read_foreseen(await self._asked.ask(asked, _PLAN_PATIENCE * within_ms / 1000))
+        except LeaseholdError as error:
+            _log.warning("no futures were simulated for a plan", cause=str(error))
+            return []
 
 
 def _stop(recorder: Recorder) -> Callable[[Engine], bool]:
