@@ -65,7 +65,7 @@ WAYS    ?=
 BEYOND  ?= --seeds 100
 LOGS    ?=
 
-EVALUATIONS := usla hybrid victims 001 000 acsc2011 beyond 003
+EVALUATIONS := usla hybrid victims 001 000 acsc2011 beyond calibration 003
 MEASURED    := docs/results/measured
 
 results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
@@ -79,6 +79,7 @@ results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER ad
 	@$(BIN)/leasehold reproduce 000 --recheck 1 $(CHOICE)
 	@$(BIN)/leasehold reproduce acsc2011 --recheck 1 $(WITHOUT)
 	@$(BIN)/leasehold reproduce beyond --recheck 1 $(BEYOND) $(if $(LOGS),--logs $(LOGS))
+	@$(BIN)/leasehold reproduce calibration $(if $(LOGS),--logs $(LOGS))
 	@$(BIN)/leasehold reproduce 003 --recheck 1 $(ROUTING)
 	@$(MAKE) --no-print-directory pages
 
