@@ -65,7 +65,7 @@ WAYS    ?=
 BEYOND  ?= --seeds 100
 LOGS    ?=
 
-EVALUATIONS := usla hybrid victims 001 000 acsc2011 beyond calibration 003
+EVALUATIONS := usla hybrid victims spot 001 000 acsc2011 beyond calibration 003
 MEASURED    := docs/results/measured
 
 results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
@@ -75,6 +75,7 @@ results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER ad
 	@$(BIN)/leasehold reproduce usla --recheck 1
 	@$(BIN)/leasehold reproduce hybrid --recheck 1 $(WAYS)
 	@$(BIN)/leasehold reproduce victims --recheck 1
+	@$(BIN)/leasehold reproduce spot --recheck 1
 	@$(BIN)/leasehold reproduce 001 --recheck 1 $(FIRST)
 	@$(BIN)/leasehold reproduce 000 --recheck 1 $(CHOICE)
 	@$(BIN)/leasehold reproduce acsc2011 --recheck 1 $(WITHOUT)

@@ -113,6 +113,7 @@ _ALL = (
         "Victim selection: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
     ),
     Packaged("beyond", "beyond", "Leasehold's own routing policies beside the published ones."),
+    Packaged("spot", "spot", "Owners' and spot jobs on one GPU cluster: evictions under several rules."),
     Packaged(
         "calibration", "calibration", "Whether 90 % intervals of start times cover what happens, and how wide they are."
     ),

@@ -8,10 +8,12 @@ A booking is always of stated nodes and devices, from its start to its end. So w
 cores here and a free GPU there are no room for a machine that needs both, and two halves of different devices are no
 whole one. What does not fit on nodes now waits, although the site may have enough of everything.
 
-Which nodes. Rule: those where least is left over, GPUs first, then cores, then memory; a machine without a GPU goes
-where there is none, if it can. Of nodes that are alike at home from now on, one is taken on which fewest guests would
-have to give way. That cannot change when any local request starts: were two such nodes exchanged in all home plans
-to come, these would be the same plans with other names.
+Which nodes. Rule: an owner's machines go where least is left over, GPUs first, then cores, then memory; of nodes that
+are alike at home from now on, one is taken on which fewest guests would have to give way, else the first. That cannot
+change when any local request starts: were two such nodes exchanged in all home plans to come, these would be the same
+plans with other names. Guests' machines go to the last node that has room. So the owner's fill the nodes from the
+front, the guests' from the back, and they meet only where the site is full: `leasehold reproduce spot` has what that is
+worth. A machine without a GPU goes where there is none, if it can, whosever it is.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -262,11 +264,19 @@ class VectorProfile:
         return ((index, tuple((i, amount) for i, amount in enumerate(capacity) if 0 < amount < _UNLIMITED)),)
 
     def place(
-        self, shape: MachineShape, vms: int, start_ms: int, end_ms: int, beside: "VectorProfile | None" = None
+        self,
+        shape: MachineShape,
+        vms: int,
+        start_ms: int,
+        end_ms: int,
+        *,
+        beside: "VectorProfile | None" = None,
+        last_first: bool = False,
     ) -> Placed | None:
         """Find nodes and devices for machines in [start_ms, end_ms); None where they do not fit.
 
         ``beside`` is the plan with the guests: of nodes that are alike here, one with most room there is taken.
+        ``last_first`` is for guests: the last node with room is taken.
         """
         found: list[tuple[tuple[int, ...], int, _Want, list[int], int]] = []
         left = vms
@@ -274,7 +284,8 @@ class VectorProfile:
             low = self.plans[index].low(start_ms, end_ms)
             fit = want.fits(low)
             if fit:
-                found.append((_rank(low, want), index, want, low, fit))
+                rank = _rank(low, want)
+                found.append(((rank[0], -index) if last_first else rank, index, want, low, fit))
                 left -= fit
         if left > 0:
             return None
@@ -468,7 +479,10 @@ def _devices(low: Sequence[int], want: _Want, machines: int) -> tuple[int, ...]:
 
 
 class VectorBackfiller:
-    """The queue and the reservations of leases over a plan of nodes; see `leasehold.leasing.backfill.Backfiller`."""
+    """The queue and the reservations of leases over a plan of nodes; see `leasehold.leasing.backfill.Backfiller`.
+
+    ``guests_last``  guests go to the last node with room; False only where that is compared with the tightest node
+    """
 
     def __init__(self, plan: VectorProfile, depth: int | None, moved: dict[int, Lease] | None = None) -> None:
         """Begin empty over ``plan`` with the given reservation depth."""
@@ -476,6 +490,7 @@ class VectorBackfiller:
         self.depth = depth
         self.moved: dict[int, Lease] = {} if moved is None else moved
         self.books = [plan]
+        self.guests_last = True
         self._reserved: dict[int, Lease] = {}
         self._others: dict[int, Lease] = {}
         self._due: list[tuple[int, int, int]] = []
@@ -521,9 +536,12 @@ class VectorBackfiller:
     def _place(self, lease: Lease, start_ms: int) -> None:
         """Choose nodes for a lease: for one of the owner's by the home plan, for a guest by that with everything."""
         shape, end_ms = self.shape(lease), start_ms + lease.span_ms
-        plans = [(self.plan, self.books[-1])] if lease.request.is_local else [(one, None) for one in self.books[::-1]]
-        for plan, beside in plans:
-            placed = plan.place(shape, lease.vms, start_ms, end_ms, None if beside is self.plan else beside)
+        is_local, everything = lease.request.is_local, self.books[-1]
+        for plan in [self.plan] if is_local else self.books[::-1]:
+            beside = everything if is_local and everything is not plan else None
+            placed = plan.place(
+                shape, lease.vms, start_ms, end_ms, beside=beside, last_first=self.guests_last and not is_local
+            )
             if placed is not None:
                 lease.placed = placed
                 return
