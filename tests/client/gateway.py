@@ -145,7 +145,7 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "speed_mips": 1,
         "status": "up",
         "driver": "emulated",
-        "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True},
+        "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True, "login": False},
         "vms": {"local": 16, "guests": 20, "free": 28},
         "waiting": {"local": 0, "guests": 3},
         "drained_by": "",
@@ -154,6 +154,7 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "problem": "",
         "overheads": [],
         "domain": "",
+        "images": [],
         "resources": {},
         "allows": "",
     } | values

@@ -47,7 +47,7 @@ PLANNED: dict[str, Any] = OUTCOME | {
          "resumes_at": "2026-11-21T11:01:00.000Z"},
     ],
     "delays": [{"lease": 8, "vms": 2, "site": "delft", "from_at": MOMENT, "to_at": None}],
-    "penalised": ["atlas-at-delft"], "elsewhere": None,
+    "penalised": ["atlas-at-delft"], "elsewhere": None, "foreseen": [],
     "risk": [{"site": "delft", "type": "suspendable", "ended": 80, "preempted": 12}],
     "sites": ["delft"], "blocked": [BLOCKED], "domains": [DOMAIN],
     "readings": [
@@ -248,7 +248,7 @@ class TestPlanning:
         def options(verb: str) -> set[str]:
             return set(re.findall(r"--[a-z-]+", cli("lease", verb, "--help").out.partition("Options")[2]))
 
-        assert options("plan") == options("submit") > {"--duration", "--no-wait"}
+        assert options("plan") - {"--within"} == options("submit") > {"--duration", "--no-wait"}
 
     def test_one_that_would_wait_is_no_refusal(self, cli: Cli, gateway: Gateway) -> None:
         words = {"reason": "room-in-use", "explanation": "waits until enough VMs are free"}

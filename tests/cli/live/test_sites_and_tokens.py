@@ -78,7 +78,9 @@ class TestSites:
     def test_what_they_can(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/sites", Reply(body={"sites": [site()]}))
         gateway.answer("GET", "/v1/sites/das3", Reply(body=site()))
-        table = "NAME  SUSPEND  MIGRATE  CHECKPOINT  COMMANDS\ndas3  yes      yes      no          yes\n"
+        table = (
+            "NAME  SUSPEND  MIGRATE  CHECKPOINT  COMMANDS  LOGIN\ndas3  yes      yes      no          yes       no\n"
+        )
         assert cli("site", "capabilities").out == table
         assert cli("site", "capabilities", "das3").out == table
         answer = json.loads(cli("site", "capabilities", "--json").out)
