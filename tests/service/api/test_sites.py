@@ -18,7 +18,13 @@ def test_sites_are_listed_in_the_order_of_the_configuration_with_who_has_what(ho
     assert (das3["vms"]["local"], das3["waiting"]["local"]) == (60, 1)
     assert sum(site["vms"]["guests"] for site in sites) == 3
     assert das3["vms"]["local"] + das3["vms"]["guests"] + das3["vms"]["free"] == 64
-    assert das3["capabilities"] == {"suspend": True, "migrate": True, "checkpoint": False, "commands": True}
+    assert das3["capabilities"] == {
+        "suspend": True,
+        "migrate": True,
+        "checkpoint": False,
+        "commands": True,
+        "login": False,
+    }
     assert house.ask("GET", "/v1/sites/das3", token).json()["vms"] == das3["vms"]
 
 

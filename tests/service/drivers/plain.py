@@ -71,7 +71,7 @@ class PlainSite:
         if order.verb is Verb.SUSPEND:
             return self._suspend(order, lease, now_ms)
         if order.incarnation <= self._highest.get(order.lease_id, 0):
-            return True
+            return lease is not None or order.incarnation > self._stopped.get(order.lease_id, 0)
         taken_on = self._bring_up(order, lease, now_ms)
         if taken_on:
             self._highest[order.lease_id] = order.incarnation

@@ -12,7 +12,7 @@ from tests.service.drivers.slurm.sites import SlurmRig, setup
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.slurm.driver import SlurmDriver
-from leasehold.service.drivers.slurm.job_directory import OUTPUT, WORK
+from leasehold.service.drivers.slurm.job_directory import FILES, OUTPUT, WORK
 from leasehold.service.drivers.slurm.options import read_options
 from leasehold.service.drivers.slurm.users import site_faults
 from leasehold.testing.driver_rig import Site, order, site
@@ -61,18 +61,20 @@ def test_commands_run_as_the_user_of_their_consumer_and_can_read_nothing_of_othe
                 here, start("atlas/higgs/alice", 1, "id -un; id -G; echo $HOME; umask 0; echo mine > mine")
             ) == (f"{ATLAS}\n{pwd.getpwnam(ATLAS).pw_gid}\n{pwd.getpwnam(ATLAS).pw_dir}\n")
             others = work_folder(shared, 1)
+            files = others.parent / FILES
             tries = f"""
             id -un
-            for path in {token} {data} {shared.folder} {others} {others}/mine {others.parent}; do
+            for path in {token} {data} {shared.folder} {others} {others.parent} {files} {files}/mine; do
                 ls "$path" > /dev/null 2>&1 && echo "listed $path"
                 cat "$path" > /dev/null 2>&1 && echo "read $path"
                 (echo forged > "$path/x") 2> /dev/null && echo "written $path"
             done
             (echo 0 0 > {others}/ended) 2> /dev/null && echo "ended it"
-            rm -rf {others} 2> /dev/null; mv {others} {others}.old 2> /dev/null && echo "moved it"
+            rm -rf {others} {files} 2> /dev/null; mv {files} {files}.old 2> /dev/null && echo "moved it"
             """
             assert await said(here, start("cms/bob", 2, tries)) == f"{CMS}\n"
-            assert (others / "mine").read_text() == "mine\n"
+            assert (files / "mine").read_text() == "mine\n"
+            assert (others / "ended").read_text() != "0 0\n"
 
     asyncio.run(play())
 
