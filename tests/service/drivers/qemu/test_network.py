@@ -113,7 +113,7 @@ def test_the_key_of_a_lease_opens_its_machine_and_no_other_key_does(place: Path,
             await here.until(Phase.RUNNING)
             [way] = await here.driver.access(1)
             assert (way.machine, way.host, way.user) == (0, "127.0.0.1", "root")
-            assert await ssh(way, mine, "hostname; echo kept > /root/note") == (0, "machine0\n")
+            assert await ssh(way, mine, "hostname; echo kept > note") == (0, "machine0\n")
             assert (await ssh(way, theirs, "hostname"))[0] == 255
             # Through the port that leads in, nothing leads out: not to this computer, where its own port answers.
             status, heard = await ssh(way, mine, f"nc -w 3 10.0.2.2 {way.port} < /dev/null")
@@ -124,7 +124,7 @@ def test_the_key_of_a_lease_opens_its_machine_and_no_other_key_does(place: Path,
             await here.do(order(Verb.RESUME, 1, 2))
             await here.until(Phase.RUNNING)
             [way] = await here.driver.access(1)
-            assert await ssh(way, mine, "cat /root/note") == (0, "kept\n")
+            assert await ssh(way, mine, "cat note") == (0, "kept\n")
 
     asyncio.run(play())
 
