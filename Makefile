@@ -70,8 +70,8 @@ MEASURED    := docs/results/measured
 
 results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
 	@for name in $(EVALUATIONS); do \
-	    test ! -d $(MEASURED)/$$name || { mkdir -p runs/$$name/configurations && \
-	    cp -n $(MEASURED)/$$name/*.parquet runs/$$name/configurations/; }; done
+	    test ! -d $(MEASURED)/$$name || test -d runs/$$name/configurations || { mkdir -p runs/$$name/configurations && \
+	    cp $(MEASURED)/$$name/*.parquet runs/$$name/configurations/; }; done
 	@$(BIN)/leasehold reproduce usla --recheck 1
 	@$(BIN)/leasehold reproduce hybrid --recheck 1 $(WAYS)
 	@$(BIN)/leasehold reproduce victims --recheck 1

@@ -8,32 +8,19 @@ from statistics import mean
 
 import pytest
 from hypothesis import given, settings
-from tests.forecasting.worlds import Story, stories, terms
+from tests.forecasting.worlds import Story, past_of, snapshot_after, stories, terms
 from tests.searching import examples
 
 from leasehold.forecasting.futures import Forecast, FutureWorld, simulate, stream
 from leasehold.forecasting.learnt import DAY_MS, Arrivals, Coming, RunTimes
-from leasehold.forecasting.snapshot import PastRequest, Snapshot, copied, empty_gateway, here, memory_of
+from leasehold.forecasting.snapshot import PastRequest, empty_gateway, memory_of
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.request import LeaseType
-from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.workload.job import WorkloadJob
-from leasehold.testing.worlds import History
 
 
 def _local(at_s: int, vms: int, asked_s: int, home: str = "beta", consumer: str = "ada") -> WorkloadJob:
     return WorkloadJob(at_s * 1000, vms, asked_s * 1000, asked_s * 1000, consumer, site=home)
-
-
-def _after(made: Snapshot, jobs: list[WorkloadJob], until_ms: int) -> tuple[Snapshot, SimulatedWorld, History]:
-    """Let jobs come until a time, and take a snapshot there; also give the world, which can go on."""
-    gateway, history = empty_gateway(made, Random(3)), History()
-    world = SimulatedWorld(gateway, enumerate(jobs, 1), history)
-    for now_ms in world.run(until_ms):
-        if now_ms == until_ms:
-            break
-    snapshot = replace(made, taken_ms=until_ms, leases=copied(here(gateway)), memory=memory_of(gateway))
-    return snapshot, world, history
 
 
 @settings(max_examples=examples(30))
@@ -44,7 +31,7 @@ def test_a_future_in_which_everything_takes_what_it_asks_for_is_what_comes(story
     at_ms = story.jobs[-1].submit_ms
     exact = [replace(job, actual_ms=job.requested_ms, vms=min(job.vms, 3)) for job in story.jobs]
     jobs = [replace(job, site=job.site or "alpha", lease_type=LeaseType.NON_PREEMPTABLE) for job in exact]
-    snapshot, world, history = _after(made, jobs, at_ms)
+    snapshot, world, history = snapshot_after(made, jobs, at_ms)
     for _ in world.run():
         pass
     starts, ends = history.starts_ms(), history.ends()
@@ -58,20 +45,8 @@ def test_a_future_in_which_everything_takes_what_it_asks_for_is_what_comes(story
 @settings(max_examples=examples(30))
 @given(stories())
 def test_every_invariant_holds_in_a_future_that_follows_no_plan(story: Story) -> None:
-    snapshot, _, _ = _after(story.terms, list(story.jobs), story.jobs[story.taken_after - 1].submit_ms)
-    past = [
-        PastRequest(
-            job.submit_ms,
-            job.site or "",
-            job.vms,
-            job.requested_ms,
-            min(job.actual_ms, job.requested_ms),
-            job.consumer,
-            job.group,
-            job.lease_type,
-        )
-        for job in story.jobs
-    ]
+    snapshot, _, _ = snapshot_after(story.terms, list(story.jobs), story.jobs[story.taken_after - 1].submit_ms)
+    past = past_of(story)
     future = FutureWorld(snapshot, RunTimes(past), Arrivals(past, snapshot.taken_ms), 1, 0, check=True)
     for instants, _ in enumerate(future.run(snapshot.taken_ms + 300_000)):
         assert instants < 20_000
@@ -80,7 +55,7 @@ def test_every_invariant_holds_in_a_future_that_follows_no_plan(story: Story) ->
 
 def test_the_same_seed_gives_the_same_futures_and_another_seed_others() -> None:
     past = [PastRequest(1000 * n, "beta", 1 + n % 3, 60_000, 1000 * (1 + 7 * n % 60), "ada") for n in range(50)]
-    snapshot, _, _ = _after(terms(), [_local(n, 2, 60) for n in range(40)], 50_000)
+    snapshot, _, _ = snapshot_after(terms(), [_local(n, 2, 60) for n in range(40)], 50_000)
     snapshot = replace(snapshot, history=tuple(past))
     about = [lease.id for lease in snapshot.leases]
     first, again, other = (simulate(snapshot, about, Forecast(5, seed)) for seed in (1, 1, 2))

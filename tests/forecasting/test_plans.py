@@ -3,23 +3,20 @@ leases run; and the futures that a plan rests on say of the present what the pla
 """
 
 from dataclasses import replace
-from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.forecasting.worlds import SLOTS, Story, stories, terms
+from tests.forecasting.worlds import SLOTS, Story, past_of, snapshot_after, stories, terms
 from tests.searching import examples
 
 from leasehold.forecasting.calibration import Calibration
 from leasehold.forecasting.estimates import foresee
 from leasehold.forecasting.futures import Forecast, simulate
 from leasehold.forecasting.learnt import Arrivals, RunTimes
-from leasehold.forecasting.snapshot import PastRequest, Snapshot, copied, empty_gateway, here, memory_of, rebuild
+from leasehold.forecasting.snapshot import Snapshot, rebuild
 from leasehold.gateway.planning import Prospect, plan_request
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType, Request
-from leasehold.simulation.kernel import SimulatedWorld
-from leasehold.testing.worlds import History
 
 NUMBER = 999
 
@@ -28,28 +25,8 @@ def _snapshot(story: Story) -> Snapshot:
     """Let the jobs of a story come, and stop there; local requests are planned conservatively."""
     sites = tuple(replace(one, terms=replace(one.terms, local_policy="conservative")) for one in story.terms.sites)
     made = replace(story.terms, sites=sites)
-    gateway = empty_gateway(made, Random(3))
-    world, at_ms = SimulatedWorld(gateway, enumerate(story.jobs, 1), History()), story.jobs[-1].submit_ms
-    for now_ms in world.run(at_ms):
-        if now_ms == at_ms:
-            break
-    return replace(made, taken_ms=at_ms, leases=copied(here(gateway)), memory=memory_of(gateway))
-
-
-def _past(story: Story) -> list[PastRequest]:
-    return [
-        PastRequest(
-            job.submit_ms,
-            job.site or "",
-            job.vms,
-            job.requested_ms,
-            min(job.actual_ms, job.requested_ms),
-            job.consumer,
-            job.group,
-            job.lease_type,
-        )
-        for job in story.jobs
-    ]
+    snapshot, _, _ = snapshot_after(made, story.jobs, story.jobs[-1].submit_ms)
+    return snapshot
 
 
 def _own(snapshot: Snapshot, site: str, vms: int, asked_s: int) -> Request:
@@ -74,7 +51,7 @@ def test_own_users_never_start_later_than_planned(story: Story, site: str, vms: 
     snapshot = _snapshot(story)
     request = _own(snapshot, site, vms, asked_s)
     planned = _planned(snapshot, request)
-    past = _past(story)
+    past = past_of(story)
     learnt = RunTimes(past), Arrivals(past, snapshot.taken_ms)
     futures = simulate(snapshot, [NUMBER], Forecast(4, seed, to_the_end=False), extra=[request], learnt=learnt)
     fates = [future.fates[NUMBER] for future in futures]
@@ -102,7 +79,7 @@ def test_they_start_just_then_if_all_run_for_as_long_as_they_ask(
 @settings(max_examples=examples(60))
 @given(story=stories(), vms=st.integers(1, 3), kind=st.sampled_from([LeaseType.CANCELABLE, LeaseType.SUSPENDABLE]))
 def test_a_guest_that_starts_now_by_plan_starts_now_in_every_future(story: Story, vms: int, kind: LeaseType) -> None:
-    snapshot = replace(_snapshot(story), history=tuple(_past(story)))
+    snapshot = replace(_snapshot(story), history=tuple(past_of(story)))
     at_ms = snapshot.taken_ms
     request = Request(NUMBER, kind, vms, 5_000, at_ms, at_ms, consumer="ada", group="physics")
     # Round robin has no chance of its own: another random stream takes no other turn.

@@ -1,6 +1,6 @@
 """Random federations that a snapshot can be taken of, and what was decided after one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -12,6 +12,7 @@ from leasehold.forecasting.file import Recording, snapshot_bytes, snapshot_of
 from leasehold.forecasting.replay import Recorder
 from leasehold.forecasting.snapshot import (
     GatewayMemory,
+    PastRequest,
     Snapshot,
     SnapshotSite,
     copied,
@@ -125,3 +126,33 @@ def recorded(story: Story) -> Recording:
                 world.wake(WakeAt("", now_ms + 1), now_ms)  # as a restarted service looks at everything at once
     assert recorder is not None
     return recorder.recording()
+
+
+def past_of(story: Story) -> list[PastRequest]:
+    """Give the jobs of a story as if all of them were over."""
+    return [
+        PastRequest(
+            job.submit_ms,
+            job.site or "",
+            job.vms,
+            job.requested_ms,
+            min(job.actual_ms, job.requested_ms),
+            job.consumer,
+            job.group,
+            job.lease_type,
+        )
+        for job in story.jobs
+    ]
+
+
+def snapshot_after(
+    made: Snapshot, jobs: Iterable[WorkloadJob], until_ms: int
+) -> tuple[Snapshot, SimulatedWorld, History]:
+    """Let jobs come until a time, and take a snapshot there; also give the world, which can go on."""
+    gateway, history = empty_gateway(made, Random(3)), History()
+    world = SimulatedWorld(gateway, enumerate(jobs, 1), history)
+    for now_ms in world.run(until_ms):
+        if now_ms == until_ms:
+            break
+    snapshot = replace(made, taken_ms=until_ms, leases=copied(here(gateway)), memory=memory_of(gateway))
+    return snapshot, world, history

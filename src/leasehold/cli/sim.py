@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from leasehold.cli import options
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.options import Force, Json, Out, Quiet, ReportFile, RunFolder, Seed, switch
 from leasehold.cli.screen import answer, answer_json, talk
+
+if TYPE_CHECKING:
+    from leasehold.analysis.run import Run
+    from leasehold.cli.running import Manner
 
 app = typer.Typer(help="Run simulations and inspect runs.", no_args_is_help=True)
 
@@ -57,6 +61,29 @@ def _for_all_clusters(key: str, value: str) -> dict[str, str]:
     return {f"defaults.{key}": value, f"cluster.*.{key}": value}
 
 
+LocalPolicy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Backfilling for local jobs: fcfs, easy, hybrid:N, conservative.",
+        rich_help_panel=RULES,
+        autocompletion=options.complete_discipline,
+        show_default=False,
+    ),
+]
+Victims = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Victim policy.",
+        rich_help_panel=RULES,
+        autocompletion=options.complete_victims,
+        show_default=False,
+    ),
+]
+NoReport = Annotated[bool, switch("--no-report", does="Do not write a report.")]
+
+
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     source: Annotated[
@@ -100,16 +127,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default=False,
         ),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Backfilling for local jobs: fcfs, easy, hybrid:N, conservative.",
-            rich_help_panel=RULES,
-            autocompletion=options.complete_discipline,
-            show_default=False,
-        ),
-    ] = None,
+    policy: LocalPolicy = None,
     routing: Annotated[
         str | None,
         typer.Option(
@@ -120,16 +138,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default=False,
         ),
     ] = None,
-    victims: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Victim policy.",
-            rich_help_panel=RULES,
-            autocompletion=options.complete_victims,
-            show_default=False,
-        ),
-    ] = None,
+    victims: Victims = None,
     load: Annotated[
         float | None,
         typer.Option(
@@ -159,7 +168,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     out: Out = None,
     force: Force = False,
     json: Json = False,
-    no_report: Annotated[bool, switch("--no-report", does="Do not write a report.")] = False,
+    no_report: NoReport = False,
     no_export: Annotated[bool, switch("--no-export", does="Do not write run.swf and jobs.csv.")] = False,
     no_baseline: Annotated[
         bool, switch("--no-baseline", does="Skip the second run without guests; delays of local jobs are then unknown.")
@@ -169,7 +178,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
 ) -> None:
     """Simulate a scenario, or a log as one cluster, and write a run folder."""
     options.keep_tables_lean()
-    from leasehold.cli.running import Manner, as_json, choose_folder, make_products, replay_command, show_run, simulate
+    from leasehold.cli.running import Manner, choose_folder, replay_command, simulate
     from leasehold.simulation.scenario.from_log import LogOptions
     from leasehold.study import scenario_of
 
@@ -195,6 +204,13 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         ],
     )
     done = simulate(scenario, choose_folder(scenario.name, out, force=force), manner, command)
+    _tell(done, manner, json=json, quiet=quiet)
+
+
+def _tell(done: "Run", manner: "Manner", *, json: bool, quiet: bool) -> None:
+    """Write what comes beside the tables of a run, and say what happened."""
+    from leasehold.cli.running import as_json, make_products, show_run
+
     report = make_products(done, manner)
     if json:
         answer_json(as_json(done, report))
@@ -248,26 +264,8 @@ class ArrivalOptions:
         float,
         typer.Option(metavar="F", help="Demand of the model's guests, as a share of all slots.", rich_help_panel=LOG),
     ] = 0.2
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Backfilling for local jobs: fcfs, easy, hybrid:N, conservative.",
-            rich_help_panel=RULES,
-            autocompletion=options.complete_discipline,
-            show_default=False,
-        ),
-    ] = None
-    victims: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Victim policy.",
-            rich_help_panel=RULES,
-            autocompletion=options.complete_victims,
-            show_default=False,
-        ),
-    ] = None
+    policy: LocalPolicy = None
+    victims: Victims = None
     seed: Seed = None
     assignments: Annotated[
         list[str] | None,
@@ -282,7 +280,7 @@ class ArrivalOptions:
     out: Out = None
     force: Force = False
     json: Json = False
-    no_report: Annotated[bool, switch("--no-report", does="Do not write a report.")] = False
+    no_report: NoReport = False
     quiet: Quiet = False
 
     def words(self, seed: int) -> list[tuple[str, object]]:
@@ -378,16 +376,7 @@ def _simulate_table(
 ) -> None:
     """Read a log into the folder of its run, simulate it, and say what happened."""
     options.keep_tables_lean()
-    from leasehold.cli.running import (
-        Manner,
-        as_json,
-        choose_folder,
-        made_room,
-        make_products,
-        replay_command,
-        show_run,
-        simulate,
-    )
+    from leasehold.cli.running import Manner, choose_folder, made_room, replay_command, simulate
     from leasehold.simulation.scenario.from_log import MODEL, LogOptions, scenario_for_log
     from leasehold.simulation.workload.slurm import node_kinds
 
@@ -413,13 +402,7 @@ def _simulate_table(
         log, _ = read(folder)
         scenario = scenario_for_log(log, log_options, keys)
         done = simulate(scenario, folder, manner, replay_command(words, given.words(scenario.seed)))
-    report = make_products(done, manner)
-    if given.json:
-        answer_json(as_json(done, report))
-    elif given.quiet:
-        answer(str(done.path))
-    else:
-        show_run(done, report)
+    _tell(done, manner, json=given.json, quiet=given.quiet)
 
 
 @contextmanager

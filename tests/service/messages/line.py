@@ -127,6 +127,16 @@ class World:
         mail = replace(_written(self.sites[name], GATEWAY, name), status=self.about(name))
         self.on_the_line.append(Message(to_gateway=True, site=name, mail=mail))
 
+    def interrupt(self, who: str, calling: str, *, lost: bool) -> None:
+        """Kill one of them while a site calls, and lose what is on the line: all, or what follows two messages."""
+        self.call(calling)
+        if not lost:
+            self.deliver(0)
+            self.deliver(0)
+        self.on_the_line.clear()
+        live = self.gateway if who == GATEWAY else self.sites[who]
+        live.restart()
+
     def deliver(self, index: int, *, again: bool = False) -> None:
         """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
         message = self.on_the_line[index] if again else self.on_the_line.pop(index)

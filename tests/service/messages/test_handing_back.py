@@ -83,13 +83,7 @@ def test_whoever_is_killed_at_whatever_step_nothing_is_lost_and_nothing_runs_twi
         story = Story(folder)
         for number in range(STEPS):
             if number == killed_at:
-                story.world.call([*FAR][number % len(FAR)])
-                if not lost:
-                    story.world.deliver(0)
-                    story.world.deliver(0)
-                story.world.on_the_line.clear()
-                live = story.world.gateway if who == GATEWAY else story.world.sites[who]
-                live.restart()
+                story.world.interrupt(who, [*FAR][number % len(FAR)], lost=lost)
             story.step(number)
         story.end()
         story.world.close()

@@ -70,9 +70,8 @@ def plan(hours: int) -> SpotPlan:
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """A job with the fields of the trace; times in seconds."""
+    """A job, by fields of the trace; times in seconds."""
 
-    job_name: int
     gpu_model: str
     cpu_request: int
     gpu_request: int
@@ -91,7 +90,7 @@ def trace(stated: Mapping[str, Any], hours: int, seed: int) -> list[TraceJob]:
             gpus, workers = _drawn(load["gpus"], random), _drawn(load["workers"], random)
             length_s = min(load["longest_s"], load["median_s"] * exp(load["sigma"] * random.gauss(0.0, 1.0)))
             cores = gpus * cluster["cores_per_gpu"]
-            jobs.append(TraceJob(0, cluster["model"], cores, gpus, workers, at_s, max(60, round(length_s)), kind))
+            jobs.append(TraceJob(cluster["model"], cores, gpus, workers, at_s, max(60, round(length_s)), kind))
     return sorted(jobs, key=lambda job: (job.submit_time, job.job_type))
 
 
