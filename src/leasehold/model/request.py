@@ -14,6 +14,9 @@ GPU_MILLI = 1_000
 MOST_GPU_MILLI = 64 * GPU_MILLI
 """The most that one machine can have."""
 
+IMAGE_NAME = "[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}"
+"""What the name of an image looks like, as a regular expression."""
+
 NEVER_MS = 1 << 62
 """A time that does not come."""
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 from pydantic import WithJsonSchema as Schema
 from pydantic.types import Strict
 
-from leasehold.model.request import MOST_RESTARTS
+from leasehold.model.request import IMAGE_NAME, MOST_RESTARTS
 
 MAX_INT64 = 2**63 - 1
 MAX_VMS = 1_000_000
@@ -42,7 +42,7 @@ _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 _NOTIFY = "^(|file|SIG(HUP|INT|USR1|USR2|TERM|CONT)|https?://[!-~]+)$"
 
 _GPUS = r"^[A-Za-z0-9_.:-]*$"
-_IMAGE = "^([A-Za-z0-9][A-Za-z0-9._:+-]{0,63})?$"
+_IMAGE = f"^({IMAGE_NAME})?$"
 _SSH_KEY = (
     "^((ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh.com)"
     " [A-Za-z0-9+/]{16,}={0,2}( [ -~]*)?)?$"

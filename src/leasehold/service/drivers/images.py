@@ -9,13 +9,11 @@ from pathlib import Path
 from leasehold.configuration.declaration import Counts, Texts, TextTable
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")
-"""As `leasehold.protocol.fields.ImageName`."""
+from leasehold.model.request import IMAGE_NAME
 
 
 def _check(keys: Keys, name: str, image: str) -> None:
-    if not _NAME.fullmatch(image):
+    if not re.fullmatch(IMAGE_NAME, image):
         expected = "a name of letters, digits and ._:+-, at most 64, beginning with a letter or digit"
         raise InvalidField(keys.where(name), image, expected)
 
