@@ -1,6 +1,7 @@
 """Intervals cover what they say, whatever the forecast is worth, and each prediction is scored once."""
 
 import json
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -64,8 +65,27 @@ def test_the_ends_hold_for_the_next_of_exchangeable_errors() -> None:
         outside[0] += at_ms < interval.low_ms
         outside[1] += at_ms > interval.high_ms
     for missed in outside:
-        # at most one in twenty; with 40 errors 2 / 41
-        assert wilson(missed, rounds, z=3.5)[0] <= 2 / 41 <= wilson(missed, rounds, z=3.5)[1]
+        low, high = wilson(missed, rounds, z=3.5)
+        assert low <= MISS <= high
+
+
+def test_of_a_forecast_that_is_right_to_the_second_few_first_intervals_are_wide() -> None:
+    """Its first errors say so: from the nineteenth on the end of an interval is as near as they were."""
+    calibration, rng, widths = Calibration(), Random(8), []
+    for _ in range(2 * ENOUGH):
+        raw = Raw(rng.uniform(3, 6), 0.0, 0.0)
+        interval = calibration.interval(KIND, raw, 0)
+        widths.append((interval.high_ms - interval.low_ms) / raw.at(0))
+        calibration.happened(KIND, raw, interval, 0, raw.at(0) + rng.randrange(-20, 21))
+    assert widths[0] > 1
+    assert all(later < earlier + 0.05 for earlier, later in pairwise(widths[:ENOUGH]))
+    assert max(widths[ENOUGH:]) < 0.02
+
+
+def test_a_lease_without_a_site_is_counted_once() -> None:
+    calibration, kind, raw = Calibration(), Kind(START, "suspendable"), Raw(3.0, 0.5, 0.5)
+    calibration.happened(kind, raw, calibration.interval(kind, raw, 0), 0, raw.at(0))
+    assert [(one.kind, one.scored) for one in calibration.scores()] == [(kind, 1), (Kind(START, ""), 1)]
 
 
 def test_a_prediction_whose_interval_is_over_is_missed_at_once_and_scored_once() -> None:
