@@ -30,7 +30,9 @@ from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.sessions import COOKIE
 from leasehold.service.auth.tokens import Tokens
 from leasehold.service.clock import wall_ms
+from leasehold.service.config import LogSpec
 from leasehold.service.federation import Federation
+from leasehold.service.logs import set_up_logs
 from leasehold.service.metrics import Metrics
 from leasehold.service.serving import LONGEST_TURN_S, collecting_little_garbage, keep_what_was_read
 from leasehold.service.store.store import open_store
@@ -112,6 +114,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("leases", type=int)
     given = parser.parse_args()
+    set_up_logs(LogSpec(level="error"), sys.stderr)  # standard output is the answer
     sys.setswitchinterval(LONGEST_TURN_S)  # as `leasehold serve` does
     with collecting_little_garbage():
         print(json.dumps(asyncio.run(measure(given.folder, given.leases))))

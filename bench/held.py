@@ -22,8 +22,9 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.clock import wall_ms
 from leasehold.service.commands import Command, JobNodesSeen, Submit
-from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, default_terms
+from leasehold.service.config import Limits, LogSpec, ServiceConfig, ServiceSpec, SiteSpec, default_terms
 from leasehold.service.federation import Federation
+from leasehold.service.logs import set_up_logs
 from leasehold.service.metrics import Metrics
 from leasehold.service.serving import LONGEST_TURN_S, collecting_little_garbage, keep_what_was_read
 from leasehold.service.store.store import open_store
@@ -180,6 +181,7 @@ if __name__ == "__main__":
     parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
     work = start_again if given.again else hold
+    set_up_logs(LogSpec(level="error"), sys.stderr)  # standard output is the answer
     sys.setswitchinterval(LONGEST_TURN_S)  # as `leasehold serve` does
     with collecting_little_garbage():
         asyncio.run(work(given.folder, given.leases))

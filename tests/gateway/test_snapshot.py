@@ -3,7 +3,7 @@
 import gc
 import pickle
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import fields, replace
 from random import Random
 from types import SimpleNamespace
@@ -17,12 +17,13 @@ from tests.gateway.coallocation.together import coallocation, part, two_sites
 from leasehold.gateway import snapshot as watching
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.planning import plan_request
-from leasehold.gateway.snapshot import StateSnapshot, undone, watch
+from leasehold.gateway.snapshot import DictWatch, StateSnapshot, undone, watch
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.coallocation import Part
 from leasehold.model.event import CoAllocationSubmitted, Event, Submitted
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
+from leasehold.model.value_dict import ValueDict
 from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.parties import Provider
@@ -94,7 +95,7 @@ def values(found: Any) -> list[Any]:
     return [getattr(found, field.name) for field in fields(found)]
 
 
-def end(watches: list[watching.FieldWatch]) -> None:
+def end(watches: list[watching.Watch]) -> None:
     for one in watches:
         one.end()
 
@@ -137,10 +138,10 @@ def test_one_that_is_watched_passes_for_what_it_is_and_copies_of_it_are_not_watc
     watches = watch(found)
     assert isinstance(found[0], Lease)
     assert repr(found[0]) == repr(leases()[0])
-    copy, deep = replace(found[0], site="a"), deepcopy(found[0])
-    deep.site, copy.vms = "b", 7
+    other, deep = replace(found[0], site="a"), deepcopy(found[0])
+    deep.site, other.vms = "b", 7
     end(watches)
-    assert (copy.site, copy.vms, deep.site) == ("a", 7, "b")
+    assert (other.site, other.vms, deep.site) == ("a", 7, "b")
     assert (found[0].site, found[0].vms) == ("", 1)
 
 
@@ -164,6 +165,64 @@ def test_others_are_not_watched() -> None:
     other.site = "a"
     end(watches)
     assert other.site == "a"
+
+
+# Dicts that are watched
+
+KEYS = st.integers(0, 7)
+ENTRIES = st.dictionaries(KEYS, st.integers(), max_size=4)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(("__setitem__", "setdefault")), KEYS, st.integers()),
+        st.tuples(st.just("pop"), KEYS, st.none()),
+        st.tuples(st.sampled_from(("__delitem__", "pop", "setdefault", "get")), KEYS),
+        st.tuples(st.sampled_from(("update", "__ior__")), ENTRIES),
+        st.tuples(st.sampled_from(("popitem", "clear", "copy"))),
+    ),
+    max_size=8,
+)
+
+
+def answer_of(found: dict[int, int], step: tuple[Any, ...]) -> Any:
+    name, *args = step
+    try:
+        return getattr(found, name)(*args)
+    except KeyError:
+        return KeyError
+
+
+@given(ENTRIES, STEPS, STEPS, STEPS)
+def test_a_watched_dict_does_what_any_dict_does_and_gets_back_what_was_in_it_in_its_order(
+    entries: dict[int, int], first: list[Any], within: list[Any], last: list[Any]
+) -> None:
+    found = ValueDict(entries)
+    outer = DictWatch([found])
+    for steps in (first, within, last):
+        other = dict(found)
+        watched = DictWatch([found]) if steps is within else outer
+        for step in steps:
+            assert answer_of(found, step) == answer_of(other, step)
+            assert list(found.items()) == list(other.items())
+        if steps is within:
+            watched.end()
+        else:
+            outer.roll_back()
+            assert list(found.items()) == list(entries.items())
+    outer.end()
+    assert list(found.items()) == list(entries.items())
+    assert type(found) is ValueDict
+
+
+def test_a_copy_of_a_watched_dict_is_not_watched() -> None:
+    found = ValueDict({1: 2})
+    watched = DictWatch([found])
+    copies = [deepcopy(found), copy(found)]
+    for one in copies:
+        assert (type(one), one) == (ValueDict, {1: 2})
+        one[3] = 4
+    watched.end()
+    assert copies == [{1: 2, 3: 4}] * 2
+    assert found == {1: 2}
 
 
 # What is looked into

@@ -14,6 +14,7 @@ from leasehold.model.event import Operation, Outage
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.value_dict import ValueDict
 from leasehold.routing.demand import LocalDemand
 
 
@@ -41,7 +42,7 @@ class Allocations:
         self.suspended = suspended
         self.experience = MeasuredOverheads(settings.overhead)
         self.overheads: Overheads = settings.overhead
-        self.held: dict[int, Lease] = {}
+        self.held: dict[int, Lease] = ValueDict()
         self.local_vms = 0
         self.guest_vms = 0
         self.demand: LocalDemand | None = None

@@ -16,6 +16,7 @@ from leasehold.model.effect import Decision, LeaseClosed
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.value_dict import ValueDict
 from leasehold.routing.policy import Hold, Waiting, newcomer
 
 DRAINED = "drained"
@@ -134,9 +135,9 @@ class PendingQueue:
     def __init__(self, routing: Routing, quotas: QuotaEnforcer, knowledge: Knowledge, changes: InstantChanges) -> None:
         """Begin empty."""
         self.arrivals: dict[int, Lease] = {}
-        self.held: dict[int, Lease] = {}
+        self.held: dict[int, Lease] = ValueDict()
         self.awaits_room: set[int] = set()
-        self.unschedulable: dict[int, Lease] = {}
+        self.unschedulable: dict[int, Lease] = ValueDict()
         self.queues = ConsumerQueues()
         self.refused_by: dict[int, dict[str, Reason]] = {}
         self.dirty = False

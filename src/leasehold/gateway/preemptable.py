@@ -16,6 +16,7 @@ from leasehold.leasing.victims.candidate import Candidate
 from leasehold.leasing.victims.pool import CandidatePool, Listed
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType
+from leasehold.model.value_dict import ValueDict
 
 
 @dataclass(slots=True)
@@ -33,7 +34,7 @@ class PreemptableGuests:
 
     def __init__(self, held: Iterable[Lease]) -> None:
         """Begin with these leases; the site's own, and Non-preemptable guests, are left out."""
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, Lease] = ValueDict()
         self._groups: dict[tuple[LeaseType, int, int], _Alike] = {}
         self._run: tuple[int, int] | None = None
         self._may_be_new: dict[int, Lease] = {}

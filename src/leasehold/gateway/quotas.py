@@ -16,6 +16,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import NEVER, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.model.use import Holding, Segment
+from leasehold.model.value_dict import ValueDict
 from leasehold.routing.view import SiteFacts
 from leasehold.sharing.broker import Broker, Room
 from leasehold.sharing.enforcement import Sharing
@@ -79,7 +80,7 @@ class QuotaEnforcer:
         self.sharing = sharing
         self._reference_mips = reference_mips
         self._changes = changes
-        self._since_ms: dict[int, int] = {}
+        self._since_ms: dict[int, int] = ValueDict()
         self._broker = _broker(sharing)
 
     def agree(self, event: Agreed, now_ms: int) -> None:

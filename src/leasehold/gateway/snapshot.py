@@ -5,9 +5,9 @@ an object or holds a reference can tell that anything happened. No class has to 
 reached from the gateway is visited: attributes, containers, what functions close over, and generators of
 random numbers. Nouns that never change (`VALUES`) and plain values are left out.
 
-Of leases there can be a hundred thousand: the containers that they are in are copied as wholes, and those that are open
-are watched, so that something is kept only of the few that change. A lease that is over does not change, wherever it
-is still found.
+Of leases there can be a hundred thousand: those that are open are watched, and so is every `ValueDict`, so that
+something is kept only of the few that change. Other containers are copied as wholes. A lease that is over does not
+change, wherever it is still found.
 """
 
 from collections import OrderedDict, deque
@@ -37,6 +37,7 @@ from leasehold.model.coallocation import CoAllocationRequest, Component, Part
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
+from leasehold.model.value_dict import ValueDict
 from leasehold.routing.policy import Waiting
 from leasehold.routing.view import SiteFacts
 from leasehold.sharing.ledger import UsageGrant
@@ -114,12 +115,14 @@ class StateSnapshot:
         self._slots: dict[type, list[str]] = {}
         self._kinds: dict[type, Callable[[Any], None] | None] = {}
         self._to_watch: list[Any] = []
-        self._watches: list[FieldWatch] = []
+        self._dicts: list[ValueDict[Any, Any]] = []
+        self._watches: list[Watch] = []
         self.has_copies = False
         try:
             self._look_at_all()
             self._watches += watch(list(leases))
             self._watches += watch(self._to_watch)
+            self._watches.append(DictWatch(self._dicts))
         except BaseException:
             self.restore()  # copies may have been put in the place of what cannot be looked into
             raise
@@ -175,6 +178,7 @@ class StateSnapshot:
         if issubclass(kind, WATCHED):
             return self._to_watch.append
         ways: list[tuple[type | tuple[type, ...], Callable[[Any], None]]] = [
+            (ValueDict, self._dicts.append),
             (dict, self._dict),
             (list, self._list),
             (set, self._set),
@@ -325,20 +329,20 @@ _Before = dict[tuple[int, str], tuple[Any, Any]]
 _set = object.__setattr__
 
 
-class FieldWatch(Protocol):
+class Watch(Protocol):
     """Objects that are watched from when it is made, to its end."""
 
     def roll_back(self) -> None:
-        """Let each have the values that it had, and watch on."""
+        """Let each be as it was, and watch on."""
 
     def before(self, one: object, name: str) -> object:
         """Return the value that an attribute had; `_MISSING` for one that is not known to have changed."""
 
     def end(self) -> None:
-        """Watch no longer, and let each have the values that it had."""
+        """Watch no longer, and let each be as it was."""
 
 
-def watch(found: Sequence[Any]) -> list[FieldWatch]:
+def watch(found: Sequence[Any]) -> list[Watch]:
     """Watch objects of dataclasses, each of which has a value for each field of its class."""
     kinds = set(map(type, found))
     return [
@@ -426,3 +430,142 @@ class _Kept:
 
     def end(self) -> None:
         self.roll_back()
+
+
+# Watching dicts that have too many entries to be copied
+
+
+class DictWatch:
+    """Each `ValueDict` that was found, and what was put into it or removed from it."""
+
+    def __init__(self, found: Sequence[ValueDict[Any, Any]]) -> None:
+        """Watch these from now on, in the way in which objects are watched."""
+        self._found = found
+        self._kinds = list(map(type, found))
+        self._changed: dict[int, _Entries] = {}
+        noting = {kind: _noting_entries(kind, self._changed) for kind in set(self._kinds)}
+        for one, kind in zip(found, self._kinds, strict=True):
+            one.__class__ = noting[kind]
+
+    def roll_back(self) -> None:
+        """Let each be as it was, and watch on."""
+        for entries in self._changed.values():
+            entries.put_back()
+        self._changed.clear()
+
+    def before(self, one: object, name: str) -> object:  # noqa: ARG002 - of `Watch`
+        """Know nothing of attributes."""
+        return _MISSING
+
+    def end(self) -> None:
+        """Watch no longer, and let each be as it was."""
+        for one, kind in zip(self._found, self._kinds, strict=True):
+            one.__class__ = kind
+        self.roll_back()
+
+
+class _Entries:
+    """What was in a dict before it changed.
+
+    Of what is put in it is enough to know what was there. What is removed would come back at another place in the
+    order: all entries are kept then.
+    """
+
+    def __init__(self, found: ValueDict[Any, Any]) -> None:
+        self._found = found
+        self._before: dict[Any, Any] = {}
+        self._all: dict[Any, Any] | None = None
+
+    def will_put(self, key: object) -> None:
+        if self._all is None and key not in self._before:
+            self._before[key] = self._found.get(key, _MISSING)
+
+    def will_remove(self, key: object) -> None:
+        if self._before.get(key) is _MISSING:  # it was put in just now
+            del self._before[key]
+        else:
+            self.will_change()
+
+    def will_change(self) -> None:
+        if self._all is None:
+            self._all = dict(self._found)
+            _put_entries_back(self._all, self._before)
+            self._before.clear()
+
+    def put_back(self) -> None:
+        if self._all is None:
+            _put_entries_back(self._found, self._before)
+        else:
+            dict.clear(self._found)
+            dict.update(self._found, self._all)
+
+
+def _put_entries_back(found: dict[Any, Any], before: dict[Any, Any]) -> None:
+    for key, value in before.items():
+        if value is not _MISSING:
+            dict.__setitem__(found, key, value)
+        elif key in found:
+            dict.__delitem__(found, key)
+
+
+def _noting_entries(kind: type[ValueDict[Any, Any]], changed: dict[int, _Entries]) -> type[ValueDict[Any, Any]]:  # noqa: C901 - method after method
+    """Make a class as this one that notes what is in a dict before that is changed."""
+
+    def entries(found: ValueDict[Any, Any]) -> _Entries:
+        if id(found) not in changed:
+            changed[id(found)] = _Entries(found)
+        return changed[id(found)]
+
+    def put(found: Any, key: Any, value: Any) -> None:  # noqa: ANN401 - whatever is in it
+        entries(found).will_put(key)
+        kind.__setitem__(found, key, value)
+
+    def delete(found: Any, key: Any) -> None:  # noqa: ANN401 - as above
+        if key in found:
+            entries(found).will_remove(key)
+        kind.__delitem__(found, key)
+
+    def pop(found: Any, key: Any, *default: Any) -> Any:  # noqa: ANN401 - as above
+        if key in found:
+            entries(found).will_remove(key)
+        return kind.pop(found, key, *default)
+
+    def setdefault(found: Any, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as above
+        if key not in found:
+            put(found, key, default)
+        return found[key]
+
+    def update(found: Any, *others: Any, **values: Any) -> None:  # noqa: ANN401 - as above
+        for key, value in dict(*others, **values).items():
+            put(found, key, value)
+
+    def merge(found: Any, other: Any) -> Any:  # noqa: ANN401 - as above
+        update(found, other)
+        return found
+
+    def popitem(found: Any) -> Any:  # noqa: ANN401 - as above
+        entries(found).will_change()
+        return kind.popitem(found)
+
+    def clear(found: Any) -> None:  # noqa: ANN401 - as above
+        entries(found).will_change()
+        kind.clear(found)
+
+    def copy(*_: object) -> Any:  # noqa: ANN401 - as above
+        """Make another, as `deepcopy` does: that one is not watched."""
+        return kind.__new__(kind)
+
+    body = {
+        "__slots__": (),
+        "__module__": kind.__module__,
+        "__new__": copy,
+        "__setitem__": put,
+        "__delitem__": delete,
+        "__ior__": merge,
+        "pop": pop,
+        "setdefault": setdefault,
+        "update": update,
+        "popitem": popitem,
+        "clear": clear,
+    }
+    return type(kind.__name__, (kind,), body)

@@ -4,6 +4,7 @@ from leasehold.model.effect import Effect
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
+from leasehold.model.value_dict import ValueDict
 
 
 class InstantChanges:
@@ -31,7 +32,7 @@ class LeaseTable:
 
     def __init__(self, reference_mips: int) -> None:
         """Begin empty; ``reference_mips`` is the speed that durations refer to."""
-        self.open: dict[int, Lease] = {}
+        self.open: dict[int, Lease] = ValueDict()
         self.reference_mips = reference_mips
         self._last_order = 0
 

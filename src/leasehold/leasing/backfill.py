@@ -41,6 +41,7 @@ from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Reason
 from leasehold.model.request import NEVER_MS
 from leasehold.model.resources import is_plain
+from leasehold.model.value_dict import ValueDict
 
 DISCIPLINES: dict[str, int | None] = {"fcfs": 0, "easy": 1, "hybrid": 8, "conservative": None}
 
@@ -98,8 +99,8 @@ class Backfiller:
         self.moved: dict[int, Lease] = {} if moved is None else moved
         self._queue = ReservationQueue(plan, ALL if depth is None else depth)
         self.books = self._queue.books
-        self._rows: dict[int, int] = {}
-        self._leases: dict[int, Lease] = {}
+        self._rows: dict[int, int] = ValueDict()
+        self._leases: dict[int, Lease] = ValueDict()
         self._vms = 0
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ from math import gcd
 
 from leasehold.model.agreement import CPUS
 from leasehold.model.use import Holding, Segment
+from leasehold.model.value_dict import ValueDict
 from leasehold.sharing.parties import ALL_AND_OWNERS, Providers, accounts_of_guest
 
 MANY = 4_096
@@ -105,7 +106,7 @@ class UsageLedger:
 
     def __init__(self, providers: Providers) -> None:
         """Begin with nothing held, and nothing watched."""
-        self.holdings: dict[int, Holding] = {}
+        self.holdings: dict[int, Holding] = ValueDict()
         self.watched = WatchedAccounts()
         self._providers = providers
         self._accounts: dict[AccountKey, Account] = {}
@@ -228,7 +229,7 @@ class UsageGrants:
     def __init__(self, providers: Providers) -> None:
         """Begin with none."""
         self._providers = providers
-        self._grants: dict[int, UsageGrant] = {}
+        self._grants: dict[int, UsageGrant] = ValueDict()
         self._sums: dict[AccountKey, int] = {}
 
     def give(self, lease_id: int, grant: UsageGrant) -> None:
