@@ -92,6 +92,43 @@ def test_the_outputs_of_several_nodes_come_in_the_order_in_which_they_were_named
     assert directory.output() == Output("on n2\non n10\non n1\n")
 
 
+SRUN = """\
+#!/bin/sh
+# Runs a command once for each of n1, n2 and n3, as srun does, but on those that have failed; then it has failed, too.
+echo "$@" >> "$SAID"
+while [ "$1" != sh ]; do shift; done
+for node in n1 n2 n3; do
+    case " $FAILED " in *" $node "*) worst=1; continue;; esac
+    SLURMD_NODENAME=$node "$@" || worst=$?
+done
+exit ${worst:-0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("least", "failed", "status"),
+    [(0, "", 3), (0, "n3", 3), (2, "", 3), (2, "n2", 3), (2, "n3", 0), (1, "n2 n3", 0), (2, "n2 n3", 1)],
+)
+def test_of_a_command_that_needs_not_all_of_its_nodes_those_count_that_came_to_their_end(
+    directory: JobDirectory, tmp_path: Path, least: int, failed: str, status: int
+) -> None:
+    """The command fails on n3 with 3."""
+    (tmp_path / "srun").write_text(SRUN)
+    (tmp_path / "srun").chmod(0o755)
+    create(directory, "n1", "n2", "n3")
+    fails_on_n3 = ("sh", "-c", "echo on $SLURMD_NODENAME; [ $SLURMD_NODENAME != n3 ] || exit 3")
+    one = instance(command=fails_on_n3, on_nodes=("n1", "n2", "n3"))
+    one.vms, one.least = 3, least
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAILED": failed, "SAID": str(tmp_path / "said")}
+    script = batch_script(one, directory.work)
+    done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, check=False)
+    went = [node for node in ("n1", "n2", "n3") if node not in failed]
+    expected = status if least else (3 if "n3" not in failed else 1)
+    assert (done.returncode, directory.run_record().exit_status) == (expected, expected)
+    assert directory.output().text == "".join(f"on {node}\n" for node in went)
+    assert ("--no-kill" in (tmp_path / "said").read_text()) == bool(least)
+
+
 def test_of_much_only_the_end_is_given_and_that_is_said(
     directory: JobDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

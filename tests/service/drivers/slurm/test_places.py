@@ -1,6 +1,7 @@
 """A real Slurm: its nodes are found with what they have, jobs run on chosen ones, lost nodes are noticed."""
 
 import asyncio
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -127,6 +128,39 @@ def test_a_slurmd_that_is_killed_is_noticed_and_its_lease_has_failed(rig: SlurmR
             assert failed.detail.startswith("Slurm: NODE_FAIL")
             others = [node for name, node in (await nodes_of(here)).items() if name != first]
             assert [node.problem for node in others] == ["", ""]
+
+    asyncio.run(play())
+
+
+def test_a_command_goes_on_when_a_node_fails_where_it_needs_fewer(rig: SlurmRig, cluster: SlurmCluster) -> None:
+    """It is in the batch script, on the first node, that the command is waited for."""
+    first, second, third = cluster.nodes
+    folder = Path(tempfile.mkdtemp(dir=cluster.folder))  # its user, nobody, cannot reach that of a test
+    folder.chmod(0o777)
+    go_on = folder / "go-on"
+    work = f"touch {folder}/$SLURMD_NODENAME; while [ ! -e {go_on} ]; do sleep 0.2; done; echo on $SLURMD_NODENAME"
+    command = ("sh", "-c", work)
+    told = start_on(first, second, third, command=command)
+
+    async def play() -> None:
+        async with site(rig) as here:
+            await here.do(replace(told, constraints=replace(told.constraints, least=2)))
+            running = await here.until(Phase.RUNNING)
+            assert running.nodes == (first, second, third)
+            await until_found(here, rig, lambda nodes: all((folder / name).exists() for name in nodes))
+            cluster.kill_slurmd(second)
+            await until_found(here, rig, lambda nodes: nodes[second].fault == Fault.SERVICE_STOPPED)
+            left = running
+            while left.nodes == running.nodes:
+                await rig.pass_time()
+                left = await here.until_any({Phase.RUNNING, Phase.ENDED, Phase.FAILED})
+            assert left == replace(running, nodes=(first, third))
+            go_on.touch()
+            ended = await here.until(Phase.ENDED)
+            assert (ended.exit_status, ended.fault) == (0, "")
+            assert isinstance(here.driver, HasOutput)
+            written = (await here.driver.output(1)).text.splitlines()  # what is cut off may write to the end
+            assert {f"on {first}", f"on {third}"} <= set(written)
 
     asyncio.run(play())
 

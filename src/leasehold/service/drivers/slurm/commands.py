@@ -101,15 +101,15 @@ class Slurm:
     # commands
 
     def submit(
-        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], *, requeue: bool = False
+        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], flags: Sequence[str] = ()
     ) -> int:
-        """Submit a job with the text of its script and these options of ``sbatch``, and return its number.
+        """Submit a job with the text of its script and these options and flags of ``sbatch``; returns its number.
 
         Empty options are left out. Raises SlurmRefused where the cluster does not accept the job,
         SlurmUnavailable where it may have.
         """
         words = [
-            "--requeue" if requeue else "--no-requeue",
+            *flags,
             *(f"--{name}={value}" for name, value in given.items() if value),
             *self._options.extra,
         ]

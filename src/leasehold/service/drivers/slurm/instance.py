@@ -61,6 +61,7 @@ class JobInstance(DesiredInstance):
     ``job_id``    None until Slurm is known to have it: then it is looked for by its tag
     ``restarts``  how often Slurm had requeued it when it was last observed
     ``on_nodes``  where it has to run, if its order names nodes, ``per_node`` VMs on each; 0: some on each, as they fit
+    ``least``     with how many of these nodes left its command goes on when others fail; 0: with all of them
     ``cores``     of each of its VMs, and in ``gpus`` the GPUs, as ``a100:2``
     ``user``      as whom it runs, with ``uid`` and ``gid``; no other user's job is ever taken for it
     ``owner``     of its tag, with ``secret``
@@ -71,6 +72,7 @@ class JobInstance(DesiredInstance):
     restarts: int = 0
     on_nodes: tuple[str, ...] = ()
     per_node: int = 1
+    least: int = 0
     gpus: str = ""
     cores: int = 1
     user: str
@@ -84,6 +86,11 @@ class JobInstance(DesiredInstance):
     def is_observed(self) -> bool:
         """Whether it is reported: not until Slurm is known to have it."""
         return self.job_id is not None
+
+    @property
+    def outlives_nodes(self) -> bool:
+        """Whether its job goes on when a node fails (``--no-kill``): it has one VM on each, and needs not all."""
+        return self.per_node == 1 and 0 < self.least < len(self.on_nodes)
 
     @property
     def tag(self) -> Tag:
@@ -127,7 +134,7 @@ def observed(instance: JobInstance, job: Job | None, read_record: ReadRecord, no
     if job is None:
         # Where it has no number, Slurm may never have had it.
         return instance if instance.job_id is None else _forgotten(instance, read_record(), now_ms)
-    now = replace(instance, nodes=job.nodes_of(instance.vms))
+    now = replace(instance, nodes=_nodes_of(instance, job))
     if not job.is_live or job.lost_its_node:
         return _finished(now, job, read_record(), now_ms)
     now.restarts = job.restarts
@@ -138,6 +145,13 @@ def observed(instance: JobInstance, job: Job | None, read_record: ReadRecord, no
     if job.restarts > instance.restarts and now.phase is not Phase.STARTING:
         now = _become(now, Phase.STARTING, now_ms, BEGINS_AGAIN)
     return _desired_up(now, job, read_record, now_ms)
+
+
+def _nodes_of(instance: JobInstance, job: Job) -> tuple[str, ...]:
+    """Say on which node each of its VMs is; where nodes have failed that its job outlives, only those that are left."""
+    if instance.outlives_nodes:
+        return tuple(node for node in instance.on_nodes if node in job.cpus_by_node)
+    return job.nodes_of(instance.vms)
 
 
 def _become(instance: JobInstance, phase: Phase, since_ms: int, detail: str = "") -> JobInstance:

@@ -31,7 +31,7 @@ from leasehold.service.drivers.staging import MOST_OUTPUT_BYTES, TOO_LARGE, cont
 
 WORK, FILES = "work", "files"
 """The directories of the job's own user, in the one that is the gateway's."""
-CONSOLE, BEGUN, ENDED, OUTPUT, ERROR = "console", "begun", "ended", "output", "error"
+CONSOLE, BEGUN, ENDED, OUTPUT, ERROR, STATUS = "console", "begun", "ended", "output", "error", "status"
 NODES, NOTICE, OUTPUTS, KEPT = "nodes", "notice", "outputs", "kept"
 """What is in the gateway's: names of nodes, a notice, names of files to be kept, and these; others are in ``work``."""
 CHECKPOINTED = "checkpointed"
@@ -54,7 +54,7 @@ _SCRIPT = """\
 #!/bin/sh
 # Written by Leasehold for lease {lease}: cancelling this job ends the lease.
 cd {folder} || exit
-rm -f {ENDED} {BEGUN}
+rm -f {ENDED} {BEGUN} {STATUS}.*
 {trap}
 for before in {OUTPUT} {OUTPUT}.* {ERROR} {ERROR}.*; do
     if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
@@ -64,10 +64,17 @@ cd {files} || exit
 {command}
 status=$?
 cd {folder} || exit
+{settle}
 echo "$status $(date +%s%3N)" > {ENDED}.partial && mv {ENDED}.partial {ENDED}
 exit $status
 """
 """A job that begins again leaves what it wrote before on its console: its output is that of one run."""
+
+_OF_THOSE_LEFT = """\
+worst=$(cat {STATUS}.* 2> /dev/null | sort -n | tail -n 1)
+if [ "$(cat {STATUS}.* 2> /dev/null | wc -l)" -ge {least} ]; then status=$worst; fi"""
+"""For `srun` a task whose node failed has failed. The job's status is the highest of those that came to their end,
+where they are as many as it needs."""
 
 
 def batch_script(instance: JobInstance, work: Path, image: Sequence[str] = ()) -> str:
@@ -77,23 +84,37 @@ def batch_script(instance: JobInstance, work: Path, image: Sequence[str] = ()) -
     """
     words = shlex.join((*image, *instance.command) if instance.command else _FOR_EVER)
     output, error = shlex.quote(str(work / OUTPUT)), shlex.quote(str(work / ERROR))
+    # The shell itself must outlive a signal for the command; a handler, unlike `trap ''`, is not inherited.
+    is_signal = instance.notify.startswith(SIGNAL)
+    trap = f"trap : {instance.notify.removeprefix(SIGNAL)}" if is_signal else ":"
     if instance.vms == 1 or not instance.command:
         runs = f"{words} > {output} 2> {error}"
     else:  # it has ended when it has for all VMs
         each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
         srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
         if instance.on_nodes and instance.per_node == 1:
-            to_its_own = shlex.quote(f'exec "$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"')
-            runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
+            to_its_own = f'"$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"'
+            if instance.outlives_nodes:
+                srun += " --no-kill"
+                status = shlex.quote(str(work / STATUS))
+                to_its_own = f"{trap}; {to_its_own}"
+                to_its_own += f'; status=$?; echo $status > {status}."$SLURMD_NODENAME"; exit $status'
+            else:
+                to_its_own = f"exec {to_its_own}"
+            runs = f"{srun} --ntasks-per-node=1 sh -c {shlex.quote(to_its_own)} sh {words}"
         else:
             runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {output} 2> {error}"
-    # The shell itself must outlive a signal for the command; a handler, unlike `trap ''`, is not inherited.
-    is_signal = instance.notify.startswith(SIGNAL)
-    trap = f"trap : {instance.notify.removeprefix(SIGNAL)}" if is_signal else ":"
-    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR}
+    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR, "STATUS": STATUS}
+    settle = _OF_THOSE_LEFT.format(least=instance.least, STATUS=STATUS) if instance.outlives_nodes else ":"
     files = shlex.quote(str(work.with_name(FILES)))
     return _SCRIPT.format(
-        lease=instance.lease_id, folder=shlex.quote(str(work)), files=files, command=runs, trap=trap, **names
+        lease=instance.lease_id,
+        folder=shlex.quote(str(work)),
+        files=files,
+        command=runs,
+        trap=trap,
+        settle=settle,
+        **names,
     )
 
 

@@ -228,7 +228,8 @@ class JobReconciler:
                 "LEASEHOLD_NOTICE": str(directory.notice),
                 "LEASEHOLD_CHECKPOINTED": str(directory.checkpoint),
             }
-            instance.job_id = self._slurm.submit(script, given, environment, requeue=requeue)
+            flags = ("--requeue" if requeue else "--no-requeue", *(["--no-kill"] if instance.outlives_nodes else []))
+            instance.job_id = self._slurm.submit(script, given, environment, flags)
         except SlurmRefused as refused:
             problem = Problem(str(refused), again=refused.again)
         except SlurmUnavailable:
@@ -368,7 +369,7 @@ class JobReconciler:
 def _where(constraints: PlacementConstraints) -> dict[str, object]:
     """Say on which nodes a job runs, and which GPUs each of its VMs has, as matching or the plan of the site has it."""
     if not constraints.placed:
-        return {"on_nodes": constraints.nodes}
+        return {"on_nodes": constraints.nodes, "least": constraints.least}
     counts = {machines for _, machines, _ in constraints.placed}
     return {
         "on_nodes": tuple(name for name, _, _ in constraints.placed),
