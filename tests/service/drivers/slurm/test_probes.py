@@ -30,9 +30,16 @@ class ToldSlurm(Slurm):
         self.refuses = ""
 
     def submit(
-        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], *, requeue: bool = False
+        self,
+        script: str,
+        given: Mapping[str, str],
+        environment: Mapping[str, str],
+        *,
+        requeue: bool = False,
+        no_kill: bool = False,
     ) -> int:
         assert not requeue
+        assert not no_kill
         assert script.startswith("#!/bin/sh\n")
         assert not environment
         if self.refuses:

@@ -101,15 +101,22 @@ class Slurm:
     # commands
 
     def submit(
-        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], flags: Sequence[str] = ()
+        self,
+        script: str,
+        given: Mapping[str, str],
+        environment: Mapping[str, str],
+        *,
+        requeue: bool = False,
+        no_kill: bool = False,
     ) -> int:
-        """Submit a job with the text of its script and these options and flags of ``sbatch``; returns its number.
+        """Submit a job with the text of its script and these options of ``sbatch``, and return its number.
 
-        Empty options are left out. Raises SlurmRefused where the cluster does not accept the job,
-        SlurmUnavailable where it may have.
+        Empty options are left out. With ``no_kill`` it goes on when a node fails. Raises SlurmRefused where the cluster
+        does not accept the job, SlurmUnavailable where it may have.
         """
         words = [
-            *flags,
+            "--requeue" if requeue else "--no-requeue",
+            *(["--no-kill"] if no_kill else []),
             *(f"--{name}={value}" for name, value in given.items() if value),
             *self._options.extra,
         ]

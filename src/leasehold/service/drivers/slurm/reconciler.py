@@ -228,8 +228,8 @@ class JobReconciler:
                 "LEASEHOLD_NOTICE": str(directory.notice),
                 "LEASEHOLD_CHECKPOINTED": str(directory.checkpoint),
             }
-            flags = ("--requeue" if requeue else "--no-requeue", *(["--no-kill"] if instance.outlives_nodes else []))
-            instance.job_id = self._slurm.submit(script, given, environment, flags)
+            no_kill = instance.outlives_nodes
+            instance.job_id = self._slurm.submit(script, given, environment, requeue=requeue, no_kill=no_kill)
         except SlurmRefused as refused:
             problem = Problem(str(refused), again=refused.again)
         except SlurmUnavailable:
