@@ -211,7 +211,8 @@ class TestOneHop:
     @pytest.mark.parametrize("ask", [AskWhen.NONE_CAN, AskWhen.NONE_CAN_NOW])
     def test_what_came_from_a_peer_goes_to_none(self, ask: AskWhen) -> None:
         told = Told(peer("north"), peer("south"), north=Terms(ask), south=Terms(ask))
-        assert closed(told.submit(8, via="north")) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
+        assert closed(told.submit(8, via="north")) == [(S.REFUSED, Reason.HOP_LIMIT_REACHED)]
+        assert closed(told.submit(9, via="north")) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
         told.submit(4)
         assert offered(told.submit(4, via="north")) == []
         assert told.where() == "own"
@@ -277,7 +278,7 @@ class TestALeaseIsInOnePlace:
         told = Told(peer("a"), peer("b"))
         told.submit(8)
         effects = told.tell(SiteForgotten("a"))
-        assert closed(effects) == [(S.FAILED, Reason.MACHINES_LOST)]
+        assert closed(effects) == [(S.FAILED, Reason.PEER_REMOVED)]
         assert offered(effects) == []
 
 

@@ -17,7 +17,14 @@ SERVED_STATES = ("completed", "killed")
 LOST_STATES = ("terminated", "failed")
 """The states of a lease whose work was thrown away."""
 
-LOST_REASONS = ("machines-lost", "restart-limit-reached", "restart-too-late", "never-started", "component-lost")
+LOST_REASONS = (
+    "machines-lost",
+    "peer-removed",
+    "restart-limit-reached",
+    "restart-too-late",
+    "never-started",
+    "component-lost",
+)
 """Why leases fail that were not preempted."""
 
 PARTY = pl.when(pl.col("origin") == "local").then(pl.lit("local")).otherwise(pl.col("lease_type"))

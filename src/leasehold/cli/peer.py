@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Exchange requests with other gateways, by agreement.", no_args_is_help=True)
 
 ANY = -1
+MOST_HOPS = 7
+"""As `leasehold.gateway.peering.MOST_HOPS`, which takes long to import."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_peer, show_default=False)]
 
@@ -50,6 +52,16 @@ def add(
             show_default="any number",
         ),
     ] = None,
+    max_hops: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_HOPS,
+            help="Hops that a request exchanged with it may make in all; 1: none is passed on.",
+            show_default="1",
+        ),
+    ] = None,
     ask: Annotated[
         str,
         typer.Option(
@@ -59,6 +71,7 @@ def add(
             show_default="none-can",
         ),
     ] = "",
+    *,
     json: Json = False,
 ) -> None:
     """Add or change a peer gateway; creates the token for the other side."""
@@ -73,6 +86,7 @@ def add(
             token=shown,
             ask=ask or (before.ask if before else "none-can"),
             max_vms=_most(max_vms, before),
+            max_hops=max_hops or (before.max_hops if before else 1),
         )
         peer = client.peers.keep(name, spec)
         made = None if before else _token_for(client, name)
@@ -149,10 +163,11 @@ def _columns() -> "list[Column[Peer]]":
                 "there": Column("THERE", lambda peer, _: str(peer.borrowing.open), is_figure=True),
                 "here": Column("HERE", lambda peer, _: str(peer.lending.open), is_figure=True),
                 "max-vms": Column("MAX_VMS", lambda peer, _: cell(peer.max_vms) or "any", is_figure=True),
+                "max-hops": Column("MAX_HOPS", lambda peer, _: str(peer.max_hops), is_figure=True),
                 "note": Column("NOTE", lambda peer, _: peer.lending.problem or peer.borrowing.problem),
             },
         ),
-        "name,borrowing,lending,slots,free,there,here,max-vms,note",
+        "name,borrowing,lending,slots,free,there,here,max-vms,max-hops,note",
     )
 
 
@@ -200,10 +215,15 @@ def _facts(peer: "Peer") -> Iterator[tuple[str, str]]:
     if peer.has is not None:
         has = peer.has
         yield "it has", f"{has.slots} VMs, {has.free} free; for one lease {has.widest}, now {has.widest_free}"
+        for hops, place in enumerate(has.beyond, 1):
+            beyond = f"{place.widest} VMs for one lease, now {place.widest_free}"
+            yield "beyond it", f"{beyond}, {'1 hop' if hops == 1 else f'{hops} hops'} further"
     yield (
         "may have",
         "any number of VMs here" if peer.max_vms is None else f"{peer.max_vms} VMs here at a time",
     )
+    limit = "1 hop: none is passed on" if peer.max_hops == 1 else f"{peer.max_hops} hops in all"
+    yield "requests", f"make at most {limit}"
 
 
 def _link(name: str, way: "LinkStatus", at: datetime) -> Iterator[str]:

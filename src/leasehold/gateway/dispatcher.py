@@ -292,6 +292,8 @@ class Dispatcher:
 
     def _why_none(self, lease: Lease, wide_enough: Sequence[SiteFacts]) -> Reason:
         """Say why no site can take it: the last refusal, or that none is able to."""
+        if lease.id not in self._pending.refused_by and self._peering.lacks_hops(lease):
+            return Reason.HOP_LIMIT_REACHED
         bound = [
             site
             for site in self._registry.federation.sites

@@ -80,11 +80,14 @@ class Gateway:
         sharing: Sharing | None = None,
         most_looks: int = LOOKS_EACH_INSTANT,
         see_through: Callable[[Knowledge], Knowledge] | None = None,
+        *,
+        gateway_id: str = "",
     ) -> None:
         """Make these sites, in this order; ``reference_mips`` is the speed that durations refer to.
 
         Without ``sharing`` nothing is agreed, and use is not accounted for. Co-allocations may take
         ``most_looks`` in one instant. ``see_through`` wraps what the gateway knows, such as to let it be stale.
+        ``gateway_id`` is the gateway's ID on the paths of requests that it sends to peers; without peers it needs none.
         """
         self.reference_mips = reference_mips
         self.routing = routing
@@ -99,7 +102,7 @@ class Gateway:
         if len(self.sites) < len(sites):
             raise InvalidField("sites", [site.name for site in sites], "a name of its own for each site")
         self.registry = registry = SiteRegistry(self.sites, reference_mips, routing.told_locals or {})
-        self.peering = peering = Peering(registry)
+        self.peering = peering = Peering(registry, gateway_id)
         known = Knowledge(registry, reference_mips, routing.told_external, peering.streams)
         self.knowledge = knowledge = known if see_through is None else see_through(known)
         self.pending = pending = PendingQueue(routing, quotas, knowledge, changes)
@@ -630,7 +633,9 @@ class Gateway:
                 continue
             self.quotas.ended(lease, now_ms)
             lease.state = LeaseState.FAILED
-            self._changes.effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))
+            # A peer may still be at work on it: nobody on the path begins it again.
+            why = Reason.PEER_REMOVED if remote.is_peer else Reason.MACHINES_LOST
+            self._changes.effects.append(LeaseClosed(lease, why))
 
     def _note_agreed(self, event: Agreed, now_ms: int) -> None:
         self.pending.refuse_revoked(event.revoked)

@@ -37,7 +37,7 @@ class Invariants:
             self._guests_step_aside(site, now_ms)
             self._use_is_accounted_for(site)
         self._every_lease_is_in_one_place()
-        self._requests_make_one_hop()
+        self._requests_do_not_go_in_circles()
         _all_or_nothing(self._gateway.coallocations, now_ms)
         self._promises_are_kept(effects)
 
@@ -123,12 +123,22 @@ class Invariants:
         for lease_id in places.keys() - gateway.leases.keys():
             raise InvariantBroken(f"lease {lease_id} is over and still holds a place")
 
-    def _requests_make_one_hop(self) -> None:
-        """What came from a peer is at no peer, no local request is, and what peers have here is counted."""
+    def _requests_do_not_go_in_circles(self) -> None:
+        """What came by a path is at no peer on it, and is here once; what peers have here is counted.
+
+        No local request leaves, nor what may pass no further gateway.
+        """
         for remote in self._gateway.registry.remotes.values():
             for lease in remote.leases.values():
-                if lease.request.is_local or (remote.is_peer and lease.request.from_peer):
+                request = lease.request
+                if request.is_local or (remote.is_peer and request.via and not request.hop_limit):
                     raise InvariantBroken(f"lease {lease.id} must not leave, and is at {remote.name}")
+                if remote.name == request.from_peer or remote.gateway_id in request.via:
+                    raise InvariantBroken(f"lease {lease.id} is at {remote.name} again")
+        known = [one.request.global_id for one in self._gateway.leases.values() if one.request.from_peer]
+        twice = {id_ for id_ in known if id_ and known.count(id_) > 1} if len(set(known)) < len(known) else set()
+        if twice:
+            raise InvariantBroken(f"requests {sorted(twice)} are here more than once")
         counted = {lease_id for leases in self._gateway.peering.here.values() for lease_id in leases}
         there = {lease.id for lease in self._gateway.leases.values() if lease.request.from_peer}
         if counted != there:

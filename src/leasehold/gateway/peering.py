@@ -4,8 +4,11 @@ A peer is to a gateway what a site is that decides for itself (`leasehold.gatewa
 
 1. One's own sites come first: a peer is asked for what none of them can take or, where its terms say so, can
    start now.
-2. A request makes one hop. What came from a peer is offered to no peer, nor back to where it came from.
-3. What a peer has here at a time may be limited; what would be more waits, or is refused if it does not.
+2. A request makes no more hops from gateway to gateway than the terms of both ends of each of them allow, and never
+   passes a gateway twice. It carries the gateways that it has passed and how many more it may pass; it is offered to
+   none on its path, and is refused where it has been before, or is already.
+3. What a peer has here at a time may be limited, whoever asked it; what would be more waits, or is refused if it does
+   not.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leasehold.gateway.sites import RemoteSite, SiteRegistry
+from leasehold.gateway.sites import Reach, RemoteSite, SiteRegistry
+from leasehold.model.errors import InvalidField
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -22,6 +26,9 @@ from leasehold.routing.moments import StreamMoments
 
 PEERS = "peers"
 """The rule that sends a request to a peer, or refuses one from there."""
+
+MOST_HOPS = 7
+"""No request makes more: each hop adds two parts to the path of its consumer, which has 16 at most."""
 
 
 class AskWhen(StrEnum):
@@ -34,10 +41,23 @@ class AskWhen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds with one peer: when it is ``ask``ed, and the most VMs that it may have here (None: any)."""
+    """What holds with one peer: when it is ``ask``ed, and the most VMs that it may have here (None: any).
+
+    ``max_hops``  the most hops that a request makes in all which is exchanged with it, in either direction
+    """
 
     ask: AskWhen = AskWhen.NONE_CAN
     max_vms: int | None = None
+    max_hops: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """What a request carries to the next gateway; the fields are those of `leasehold.model.request.Request`."""
+
+    global_id: str
+    via: tuple[str, ...]
+    hop_limit: int
 
 
 @dataclass(slots=True)
@@ -66,19 +86,23 @@ class PeerTraffic:
 class Peering:
     """One gateway's peers.
 
+    ``gateway_id``     the ID of this gateway on paths; ``ids`` are those of peers, as far as they have told them
     ``terms``          what holds with each of them
     ``asked, asking``  what was offered to each, and what each has offered here
     ``here``           the open leases that each of them has here
     """
 
-    def __init__(self, registry: SiteRegistry) -> None:
+    def __init__(self, registry: SiteRegistry, gateway_id: str) -> None:
         """Begin without peers."""
+        self.gateway_id = gateway_id
+        self.ids: dict[str, str] = {}
         self.terms: dict[str, Terms] = {}
         self.asked: dict[str, PeerTraffic] = {}
         self.asking: dict[str, PeerTraffic] = {}
         self.here: dict[str, dict[int, Lease]] = {}
         self._within: dict[str, dict[int, Lease]] = {}
         """Those of them that count against its limit: the others wait until there is room below it."""
+        self._by_global_id: dict[str, int] = {}
         self._registry = registry
 
     # Which peers there are
@@ -94,8 +118,18 @@ class Peering:
 
     def remove(self, name: str) -> None:
         """Remove a peer: only the leases that it still has here count."""
-        for kept in (self.terms, self.asked, self.asking):
+        for kept in (self.terms, self.asked, self.asking, self.ids):
             kept.pop(name, None)
+
+    def identify(self, name: str, gateway_id: str) -> None:
+        """Note the ID of a peer, which it keeps; raises InvalidField for another one, and for that of somebody else."""
+        known = self.ids.get(name, "")
+        if known and known != gateway_id:
+            raise InvalidField("gateway_id", gateway_id, f"{known}, the ID that {name} had before")
+        others = [self.gateway_id, *(id_ for other, id_ in self.ids.items() if other != name)]
+        if gateway_id in others:
+            raise InvalidField("gateway_id", gateway_id, "an ID that no other gateway has")
+        self.ids[name] = gateway_id
 
     # What peers offer here
 
@@ -107,6 +141,9 @@ class Peering:
             return None
         self.begin_to_count(name, now_ms)
         self.asking[name].count(request, now_ms)
+        refusal = self._refuse_path(request)
+        if refusal is not None:
+            return refusal
         most = self.terms.get(name, Terms()).max_vms
         if most is None or self.vms_here(name) + request.vms <= most:
             self._admit(lease)
@@ -115,8 +152,37 @@ class Peering:
         self._count(lease)
         return None
 
+    def _refuse_path(self, request: Request) -> Reason | None:
+        """Say why a request may not come by the path that it states; None if it may.
+
+        Who leaves gateways out of a path is found out by the ID of the request, as long as it is at one of them.
+        """
+        if not self._is_credible(request):
+            return Reason.UNTRUSTED_PATH
+        if self.gateway_id in request.via or len(set(request.via)) < len(request.via):
+            return Reason.REQUEST_LOOP
+        if len(request.via) > self._max_hops(request.from_peer):
+            return Reason.HOP_LIMIT_REACHED
+        return Reason.DUPLICATE_REQUEST if request.global_id in self._by_global_id else None
+
+    def _is_credible(self, request: Request) -> bool:
+        """Whether a path ends with the peer that sent it, and begins where the request got its ID."""
+        via = request.via
+        if not via:
+            return not self.gateway_id
+        try:
+            self.identify(request.from_peer, via[-1])
+        except InvalidField:
+            return False
+        return request.global_id.partition("/")[0] == via[0]
+
+    def _max_hops(self, name: str) -> int:
+        return self.terms.get(name, Terms()).max_hops
+
     def _count(self, lease: Lease) -> None:
         self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease
+        if lease.request.global_id:
+            self._by_global_id[lease.request.global_id] = lease.id
 
     def _admit(self, lease: Lease) -> None:
         self._within.setdefault(lease.request.from_peer, {})[lease.id] = lease
@@ -154,6 +220,8 @@ class Peering:
             left.pop(lease.id, None)
             if not left:
                 kept.pop(name, None)
+        if self._by_global_id.get(lease.request.global_id) == lease.id:
+            del self._by_global_id[lease.request.global_id]
 
     def streams(self, now_ms: int) -> list[StreamMoments]:
         """Give the streams of requests that come from peers, one for each of them."""
@@ -161,40 +229,78 @@ class Peering:
 
     # What peers are offered
 
-    def choose(self, lease: Lease, when: AskWhen, closed: Collection[str]) -> RemoteSite | None:
-        """Choose the peer that a lease is offered to: the one with most VMs to spare, else the first by name.
+    def hop(self, lease: Lease) -> Hop:
+        """Give what a lease carries to where it is offered: a peer, or a site that must not pass it on to a peer."""
+        request = lease.request
+        global_id = request.global_id or f"{self.gateway_id}/{lease.id}"
+        return Hop(global_id, (*request.via, self.gateway_id), max(0, self._hop_limit(request, lease.site)))
 
-        ``when`` says what own sites can do; ``closed`` peers have refused or must not be asked.
+    def _hop_limit(self, request: Request, name: str) -> int:
+        """How many more gateways a request may pass once it is at a peer; below 0: it must not even go there."""
+        if name not in self.terms:
+            return -1
+        hops = len(request.via) + 1
+        limit = self.terms[name].max_hops - hops
+        if request.via or request.from_peer:
+            limit = min(limit, request.hop_limit - 1)
+        if request.from_peer:
+            limit = min(limit, self._max_hops(request.from_peer) - hops)
+        return limit
+
+    def choose(self, lease: Lease, when: AskWhen, closed: Collection[str]) -> RemoteSite | None:
+        """Choose the peer that a lease is offered to.
+
+        It is the one that is fewest hops from where the lease could run; then that with most VMs to spare; then the
+        first by name. ``when`` says what own sites can do; ``closed`` peers have refused or must not be asked.
         """
-        open_ = [peer for peer in self._able(lease, when) if peer.is_open and peer.name not in closed]
-        if when is AskWhen.NONE_CAN_NOW:
-            open_ = [peer for peer in open_ if self._to_spare(peer) >= lease.vms]
-        return min(open_, key=lambda peer: (-self._to_spare(peer), peer.name), default=None)
+        ranks: list[tuple[int, int, str]] = []
+        for peer in self._asked(lease, when):
+            if peer.silent or peer.name in closed:
+                continue
+            least = lease.vms if when is AskWhen.NONE_CAN_NOW else None
+            for hops, place in enumerate(peer.reaches(self._hop_limit(lease.request, peer.name))):
+                spare = self._to_spare(peer, place)
+                if place.lends and place.can_take(lease.request) and (least is None or spare >= least):
+                    ranks.append((hops, -spare, peer.name))
+                    break
+        return self._registry.remotes[min(ranks)[2]] if ranks else None
 
     def might_take(self, lease: Lease) -> bool:
         """Whether some peer can be asked for what no own site can take, though it may not lend now."""
-        return any(True for _ in self._able(lease, AskWhen.NONE_CAN))
+        return any(
+            place.can_take(lease.request)
+            for peer in self._asked(lease, AskWhen.NONE_CAN)
+            for place in peer.reaches(self._hop_limit(lease.request, peer.name))
+        )
+
+    def lacks_hops(self, lease: Lease) -> bool:
+        """Whether some peer could be asked, were the request allowed to pass more gateways."""
+        return not self.might_take(lease) and any(
+            place.can_take(lease.request)
+            for peer in self._asked(lease, AskWhen.NONE_CAN)
+            for place in peer.reaches(MOST_HOPS)
+        )
 
     @property
     def asks_early(self) -> bool:
         """Whether some peer is asked already for what own sites cannot start now."""
         return any(terms.ask is AskWhen.NONE_CAN_NOW for terms in self.terms.values())
 
-    def _able(self, lease: Lease, when: AskWhen) -> Iterable[RemoteSite]:
-        """Give the peers that a lease may go to at all; what came from a peer goes to none."""
-        if lease.request.from_peer or lease.request.prepared_until_ms is not None:
+    def _asked(self, lease: Lease, when: AskWhen) -> Iterable[RemoteSite]:
+        """Give the peers that are asked for such a lease, however many hops it may make; none is on its path."""
+        request = lease.request
+        if request.prepared_until_ms is not None:
             return
         for name, terms in self.terms.items():
             peer = self._registry.remotes.get(name)
-            is_asked = terms.ask in (when, AskWhen.NONE_CAN_NOW)
-            if peer is None or not is_asked or peer.slots < lease.vms:
+            if peer is None or terms.ask not in (when, AskWhen.NONE_CAN_NOW):
                 continue
-            if peer.can_serve(lease.request.lease_type) and peer.lacks(lease.request) is None:
+            if name != request.from_peer and peer.gateway_id not in request.via:
                 yield peer
 
-    def _to_spare(self, peer: RemoteSite) -> int:
-        """The VMs that are free there, less those that others wait for, and what was offered since."""
-        return peer.live.unclaimed_vms - self._registry.offers.vms_at(peer.name)
+    def _to_spare(self, peer: RemoteSite, place: Reach) -> int:
+        """The VMs that are free there, less those that others wait for, and what was offered to the peer since."""
+        return place.free_vms - self._registry.offers.vms_at(peer.name)
 
     def offered(self, lease: Lease, now_ms: int) -> None:
         """Count a lease that is offered to the peer that it names."""
@@ -211,11 +317,13 @@ class Peering:
     def snapshot(self) -> dict[str, Any]:
         """Give what cannot be seen in the open leases, as plain data for `restore`."""
         return {
+            "ids": self.ids,
             "asked": {name: tally.snapshot() for name, tally in self.asked.items()},
             "asking": {name: tally.snapshot() for name, tally in self.asking.items()},
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore the state that `snapshot` returned."""
+        self.ids = dict(snapshot.get("ids", {}))
         self.asked = {name: PeerTraffic.restored(traffic) for name, traffic in snapshot.get("asked", {}).items()}
         self.asking = {name: PeerTraffic.restored(traffic) for name, traffic in snapshot.get("asking", {}).items()}

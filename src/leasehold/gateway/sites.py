@@ -23,6 +23,30 @@ from leasehold.routing.moments import StreamMoments
 from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What can be had through a peer at gateways so many hops beyond it, as if it were one site.
+
+    ``slots``  the most VMs that one lease can have there, and ``free_vms`` the most that one could have there at once
+    """
+
+    slots: int
+    free_vms: int = field(default=0, compare=False)
+    can_suspend: bool = True
+    can_migrate: bool = True
+    lends: bool = True
+    images: tuple[str, ...] = ()
+    login: bool = False
+
+    def can_take(self, request: Request) -> bool:
+        """Whether such a request could be served there, now or later."""
+        return (
+            self.slots >= request.vms
+            and can_serve(request.lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
+            and lacks(request, images=self.images, login=self.login) is None
+        )
+
+
 @dataclass(slots=True)
 class RemoteSite:
     """One site that decides for itself, as it was last reported.
@@ -36,6 +60,7 @@ class RemoteSite:
     ``promises`` whether it promises components of co-allocations their room, until they are committed
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
                  then the most that one lease can have there
+    ``gateway_id`` the ID of a peer on paths, and ``beyond`` what can be had through it: at its peers, at theirs, ...
     """
 
     name: str
@@ -53,6 +78,8 @@ class RemoteSite:
     nodes: tuple[NodeResources, ...] = ()
     images: tuple[str, ...] = ()
     login: bool = False
+    gateway_id: str = ""
+    beyond: tuple[Reach, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
@@ -64,6 +91,15 @@ class RemoteSite:
     def is_open(self) -> bool:
         """Whether something can be offered to it now."""
         return self.lends and not self.silent
+
+    def reaches(self, hop_limit: int) -> tuple[Reach, ...]:
+        """Give what a request finds here, and beyond within so many hops, nearest first; below 0: nothing."""
+        if hop_limit < 0:
+            return ()
+        here = Reach(
+            self.slots, self.live.unclaimed_vms, self.can_suspend, self.can_migrate, self.lends, self.images, self.login
+        )
+        return (here, *self.beyond[:hop_limit])
 
     def can_serve(self, lease_type: LeaseType) -> bool:
         """Whether the machines there can do what preempting such a guest takes."""

@@ -199,6 +199,7 @@ class SiteReported:
     ``planned_ms, first_start_ms``  the start that it promises and the first one there was, -1 without
     ``work_left``                   of a lease that it hands back: the rest of its work, in work units; -1: all of it
     ``prepared_until_ms``           until when it can be committed; -1: it is, or need not be
+    ``onward``                      the gateways beyond a peer that it went on to, nearest first, as each calls the next
     """
 
     lease_id: int
@@ -212,6 +213,7 @@ class SiteReported:
     migrations: int = 0
     work_left: int = -1
     prepared_until_ms: int = -1
+    onward: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -40,6 +40,10 @@ class Reason(StrEnum):
     POLICY_REFUSED = "policy-refused"
     TOO_RISKY = "too-risky"
     PEER_QUOTA_EXCEEDED = "peer-quota-exceeded"
+    REQUEST_LOOP = "request-loop"
+    DUPLICATE_REQUEST = "duplicate-request"
+    UNTRUSTED_PATH = "untrusted-path"
+    HOP_LIMIT_REACHED = "hop-limit-reached"
     NO_AGREEMENT = "no-agreement"
     PREEMPTABLE_ONLY = "preemptable-only"
     NOT_A_MEMBER = "not-a-member"
@@ -104,6 +108,7 @@ class Reason(StrEnum):
     TERMINATED = "terminated"
     DEADLINE_LOST = "deadline-lost"
     MACHINES_LOST = "machines-lost"
+    PEER_REMOVED = "peer-removed"
     RESTART_LIMIT_REACHED = "restart-limit-reached"
     RESTART_TOO_LATE = "restart-too-late"
     NEVER_STARTED = "never-started"
@@ -147,6 +152,10 @@ _SENTENCES: dict[Reason, str] = {
     Reason.POLICY_REFUSED: "was refused by the routing policy",
     Reason.TOO_RISKY: "would probably be preempted before its end at every site",
     Reason.PEER_QUOTA_EXCEEDED: "requests more VMs than its gateway may hold at this peer at once",
+    Reason.REQUEST_LOOP: "came back to a gateway that it had passed before",
+    Reason.DUPLICATE_REQUEST: "is at this gateway already, by another path",
+    Reason.UNTRUSTED_PATH: "states a path that does not end with the peer that sent it",
+    Reason.HOP_LIMIT_REACHED: "has passed as many gateways as the terms with peers allow",
     Reason.NO_AGREEMENT: "has no agreement with any site that could take it",
     Reason.PREEMPTABLE_ONLY: "cannot be preempted, and without an agreement only preemptable guests are admitted",
     Reason.NOT_A_MEMBER: "comes from another issuer or gateway, and has no agreement with any site that could take it",
@@ -207,6 +216,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.TERMINATED: "was terminated to make room for a request with precedence",
     Reason.DEADLINE_LOST: "was preempted and could not finish before its deadline anywhere",
     Reason.MACHINES_LOST: "lost its machines",
+    Reason.PEER_REMOVED: "was at a peer that was removed",
     Reason.RESTART_LIMIT_REACHED: "lost its machines, and had begun again as often as it may",
     Reason.RESTART_TOO_LATE: "lost its machines, and cannot begin again and finish before its deadline",
     Reason.NEVER_STARTED: "was given room, but its machines never started",

@@ -55,6 +55,9 @@ class Request:
     ``duration_ms`` is the requested time on a machine of the reference speed.
     ``site`` is the home cluster of a local request, None for an external one.
     ``from_peer`` is the peer gateway that sent it here, "" for a request of one's own users.
+    ``global_id`` identifies what another gateway sent here over all gateways: the ID of the first one, and its number
+    there. ``via`` are the IDs of the gateways that it has passed, the first one first, as the Via fields of SIP (RFC
+    3261), and ``hop_limit`` is how many more gateways it may pass, as that of IPv6. "", () and 0 where it began here.
     ``group`` is the VO, or the group within it (``atlas/production``), on whose account ``consumer`` asks.
     ``domain`` is the virtual domain or site that it is bound to, "" for any.
     ``claims`` are units of further resources that it holds while it runs: ``("licence:matlab", 2)``.
@@ -99,6 +102,9 @@ class Request:
     image: str = ""
     login: bool = False
     prepared_until_ms: int | None = None
+    global_id: str = ""
+    via: tuple[str, ...] = ()
+    hop_limit: int = 0
 
     @property
     def path(self) -> str:

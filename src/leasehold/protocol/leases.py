@@ -192,6 +192,13 @@ class Lease(ResponseModel):
     local: OrFalse
     home: OrNone[str] = Field(description="The home site of a local request.")
     site: OrEmpty = Field(description="Its current or last site; empty: none yet.")
+    global_id: OrEmpty = Field(description="Its ID at all gateways that it has passed; empty: it began here.")
+    came_by: AnyNumberOf[str] = Field(
+        description="The gateways that passed it on to this one, the first one first, as each is called by the next."
+    )
+    onward: AnyNumberOf[str] = Field(
+        description="The gateways beyond the peer at which it is, nearest first, as each calls the next."
+    )
     state: LeaseState
     reason: OrEmpty = Field(description="Reason for the state, from a closed list.")
     explanation: OrEmpty = Field(description="The reason as a sentence.")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.types import Strict
 
-from leasehold.gateway.peering import AskWhen
+from leasehold.gateway.peering import MOST_HOPS, AskWhen
 from leasehold.protocol.base import A_MOMENT, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import MAX_VMS, Moment, OrEmpty, OrNone, OrZero, Text
 
@@ -14,11 +14,12 @@ _LINK = {
     "rate_per_hour": 1.5, "last_heard_at": A_MOMENT, "problem": "",
 }  # fmt: skip
 _PEER = {
-    "name": "north", "url": "https://north.example.org", "ask": "none-can", "max_vms": 16,
+    "name": "north", "url": "https://north.example.org", "ask": "none-can", "max_vms": 16, "max_hops": 2,
     "added_at": A_MOMENT, "added_by": "operator", "borrowing": _LINK, "lending": _LINK,
-    "has": {"slots": 64, "free": 20, "widest": 32, "widest_free": 12},
+    "has": {"slots": 64, "free": 20, "widest": 32, "widest_free": 12, "beyond": [{"widest": 48, "widest_free": 40}]},
 }  # fmt: skip
 
+Hops = Annotated[int, Strict(), Field(ge=1, le=MOST_HOPS)]
 Most = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
 
 
@@ -34,6 +35,17 @@ class PeerSpec(RequestModel):
         description="When to borrow: if `none-can` of our sites take a request, `none-can-now`, or `never`.",
     )
     max_vms: Most | None = Field(default=None, description="Maximum VMs it may hold here at a time; null: no limit.")
+    max_hops: Hops = Field(
+        default=1,
+        description="Maximum hops, in all, of a request that is exchanged with it; 1: none is passed on.",
+    )
+
+
+class CapacityBeyond(ResponseModel):
+    """What can be had through a peer, so many hops beyond it."""
+
+    widest: int = Field(description="The most VMs one lease can have there.")
+    widest_free: int = Field(description="The most VMs one lease could get there immediately.")
 
 
 class LinkStatus(ResponseModel):
@@ -59,6 +71,7 @@ class PeerCapacity(ResponseModel):
     free: int
     widest: int = Field(description="The most VMs one lease can have there.")
     widest_free: int = Field(description="The most VMs one lease could get there immediately.")
+    beyond: tuple[CapacityBeyond, ...] = Field(description="The same at its own peers, at theirs, and so on.")
 
 
 class Peer(ResponseModel):
@@ -70,6 +83,7 @@ class Peer(ResponseModel):
     url: str
     ask: str
     max_vms: int | None
+    max_hops: int
     added_at: Moment
     added_by: OrEmpty
     borrowing: LinkStatus = Field(description="Requests we send to it.")

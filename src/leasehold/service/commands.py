@@ -228,6 +228,7 @@ class KeepPeer:
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
     ``ask``      when it is asked, `leasehold.gateway.peering.AskWhen`
     ``max_vms``  most VMs that it may have here at a time; None: any number
+    ``max_hops`` most hops in all of requests that are exchanged with it, `leasehold.gateway.peering.Terms`
     ``line``     a new name for the exchange of messages, used if the gateway was not a peer before
     """
 
@@ -235,6 +236,7 @@ class KeepPeer:
     url: str
     ask: str
     max_vms: int | None
+    max_hops: int
     by: str
     line: str
 

@@ -161,9 +161,10 @@ class Federation:
         self._random = surroundings.random
         most_open = config.limits.open_requests_per_consumer or None
         setup = job_setup(config.jobs, drivers, config.limits.output_mib_per_consumer)
+        self._identity = identity = identity_of(store, surroundings.new_id)
         engine = Engine(
             store,
-            lambda: make_gateway(config, self._can, surroundings.random()),
+            lambda: make_gateway(config, self._can, surroundings.random(), identity),
             metrics,
             clock(),
             most_open,
@@ -192,7 +193,7 @@ class Federation:
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
         metrics.show(lambda: self._gauges)
-        thread, identity = self._engine_thread, identity_of(store, surroundings.new_id)
+        thread = self._engine_thread
         drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self.messages = MessageRouter(thread, store, clock)
         self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
@@ -372,7 +373,7 @@ class Federation:
             config = outcome.config
 
             def make() -> Gateway:
-                return make_gateway(config, self._can, self._random())
+                return make_gateway(config, self._can, self._random(), self._identity)
 
             most_open = config.limits.open_requests_per_consumer or None
             await self._engine_thread.ask(lambda engine: engine.reconfigure(make, most_open))
@@ -384,7 +385,7 @@ class Federation:
     async def record(self, for_s: float) -> Recording:
         """Take a snapshot and record what is decided for so many seconds; raises as `Forecasts.record` does."""
         return await self.forecasts.record(
-            for_s, lambda terms: make_gateway(self.config, self._can, Random(terms.seed))
+            for_s, lambda terms: make_gateway(self.config, self._can, Random(terms.seed), self._identity)
         )
 
     # Leases

@@ -61,7 +61,9 @@ def native_queues(config: ServiceConfig, drivers: Mapping[str, Driver], do: Do) 
     ]
 
 
-def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities], rng: Random) -> Gateway:
+def make_gateway(
+    config: ServiceConfig, capabilities: Mapping[str, Capabilities], rng: Random, gateway_id: str
+) -> Gateway:
     """Make an empty gateway whose sites plan with what their machines can do."""
     resolve_placement_policies()
     spec = config.gateway
@@ -74,7 +76,7 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
         max_restarts=spec.max_restarts,
     )
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
-    return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
+    return Gateway(sites, routing, config.service.reference_mips, make_sharing(config), gateway_id=gateway_id)
 
 
 def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Snapshot:

@@ -8,7 +8,9 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, problem
 
+from leasehold.cli import peer as cli_peer
 from leasehold.cli.live.names import ASKS, complete_ask, complete_peer
+from leasehold.gateway import peering
 from leasehold.gateway.peering import AskWhen
 
 TOKEN: dict[str, Any] = {
@@ -27,9 +29,11 @@ def way(**said: Any) -> dict[str, Any]:
 
 def peer(name: str = "north", **said: Any) -> dict[str, Any]:
     told = {
-        "name": name, "url": "https://north.example.org", "ask": "none-can", "max_vms": 16,
+        "name": name, "url": "https://north.example.org", "ask": "none-can", "max_vms": 16, "max_hops": 3,
         "borrowing": way(), "lending": way(open=1, open_vms=4), "added_at": MOMENT, "added_by": "operator",
-        "has": {"slots": 64, "free": 20, "widest": 32, "widest_free": 12},
+        "has": {"slots": 64, "free": 20, "widest": 32, "widest_free": 12, "beyond": [
+            {"widest": 48, "widest_free": 40}, {"widest": 8, "widest_free": 0},
+        ]},
     }  # fmt: skip
     return told | said
 
@@ -51,7 +55,9 @@ class TestAdding:
 
     def test_the_answer_is_the_token_for_the_other_side(self, cli: Cli, gateway: Gateway, token_file: Path) -> None:
         url = "https://north.example.org"
-        said = cli("peer", "add", "north", "--url", url, "--token-file", str(token_file), "--max-vms", "16")
+        said = cli(
+            "peer", "add", "north", "--url", url, "--token-file", str(token_file), "--max-vms", "16", "--max-hops", "2"
+        )
         assert (said.code, said.out) == (0, "lh_3f9a6c1b2d04_x\n")
         assert said.err == (
             "leasehold: north is a peer\n"
@@ -59,7 +65,7 @@ class TestAdding:
             f"leasehold:   leasehold peer add OUR_NAME --url {gateway.url} --token-file FILE\n"
         )
         assert gateway.asked[1].body == {
-            "url": url, "token": "lh_of_theirs", "ask": "none-can", "max_vms": 16,
+            "url": url, "token": "lh_of_theirs", "ask": "none-can", "max_vms": 16, "max_hops": 2,
         }  # fmt: skip
         assert (gateway.asked[2].body["roles"], gateway.asked[2].body["sites"]) == (["peer"], ["north"])
 
@@ -78,6 +84,8 @@ class TestAdding:
             (["--ask", "always"], "--ask: got 'always', expected one of none-can, none-can-now, never"),
             (["--token-file", "none"], "none: cannot be read"),
             (["--max-vms", "-2"], "--max-vms"),
+            (["--max-hops", "0"], "--max-hops"),
+            (["--max-hops", "8"], "--max-hops"),
         ],
     )
     def test_what_is_typed_wrong_is_one_line_and_nothing_is_asked(
@@ -105,18 +113,18 @@ def test_one_that_is_known_keeps_what_is_not_said(cli: Cli, gateway: Gateway) ->
     assert (said.code, said.out) == (0, "")
     assert said.err == "leasehold: north is a peer, on new terms\n"
     assert gateway.asked[1].body == {
-        "url": "https://north.example.org", "ask": "never",
+        "url": "https://north.example.org", "ask": "never", "max_hops": 3,
     }  # fmt: skip
 
 
 def test_a_list_says_whether_they_are_in_touch(cli: Cli, gateway: Gateway) -> None:
-    silent = peer("south", max_vms=None, has=None, url="", lending=way(status="off", open=0))
+    silent = peer("south", max_vms=None, max_hops=1, has=None, url="", lending=way(status="off", open=0))
     silent["borrowing"] = way(status="silent", problem="it does not call", open=0)
     gateway.answer("GET", "/v1/peers", Reply(body={"peers": [peer(), silent]}))
     assert cli("peer", "list").out == (
-        "NAME   BORROWING  LENDING  SLOTS  FREE  THERE  HERE  MAX_VMS  NOTE\n"
-        "north  up         up          64    20      3     1       16\n"
-        "south  silent     off                       0     0      any  it does not call\n"
+        "NAME   BORROWING  LENDING  SLOTS  FREE  THERE  HERE  MAX_VMS  MAX_HOPS  NOTE\n"
+        "north  up         up          64    20      3     1       16         3\n"
+        "south  silent     off                       0     0      any         1  it does not call\n"
     )
     assert json.loads(cli("peer", "list", "--json").out)["peers"] == [peer(), silent]
 
@@ -127,7 +135,10 @@ def test_one_is_told_in_full(cli: Cli, gateway: Gateway) -> None:
         "peer north is asked for requests that none of our sites can serve\n"
         "  address     https://north.example.org\n"
         "  it has      64 VMs, 20 free; for one lease 32, now 12\n"
+        "  beyond it   48 VMs for one lease, now 40, 1 hop further\n"
+        "  beyond it   8 VMs for one lease, now 0, 2 hops further\n"
         "  may have    16 VMs here at a time\n"
+        "  requests    make at most 3 hops in all\n"
         "  borrowing   up\n"
         "              12 offered, 9 taken, 2 refused\n"
         "              3 open (8 VMs), 1.5 offered an hour\n"
@@ -153,6 +164,7 @@ def test_one_is_removed_or_it_is_said_why_not(cli: Cli, gateway: Gateway) -> Non
 
 def test_names_complete(gateway: Gateway) -> None:
     assert set(ASKS) == set(AskWhen)
+    assert cli_peer.MOST_HOPS == peering.MOST_HOPS
     assert complete_ask("none") == ["none-can", "none-can-now"]
     gateway.answer("GET", "/v1/peers", Reply(body={"peers": [peer(), peer("south")]}))
     assert complete_peer("n") == ["north"]

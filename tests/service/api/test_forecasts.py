@@ -11,6 +11,7 @@ from tests.waiting import until
 
 from leasehold.forecasting.file import read, write_content
 from leasehold.forecasting.replay import Recorder, anonymised, replay
+from leasehold.gateway.gateway import Gateway
 from leasehold.protocol.fields import read_moment, unix_ms
 from leasehold.service.auth.principal import Role
 from leasehold.service.engine.engine import Engine
@@ -194,7 +195,10 @@ def test_what_a_served_gateway_decides_is_decided_again_to_the_bit(house: House)
     terms = replace(federation.forecasts._terms(), seed=11)
 
     def begin(engine: Engine) -> Recorder:
-        return engine.record(terms, lambda: make_gateway(federation.config, federation._can, Random(11)), MOST_INSTANTS)
+        def make() -> Gateway:
+            return make_gateway(federation.config, federation._can, Random(11), federation._identity)
+
+        return engine.record(terms, make, MOST_INSTANTS)
 
     recorder = house.portal.call(federation.ask, begin)
     leases = [house.submit(token, type=kind, vms=3, duration_s=600)["id"] for kind in ("suspendable", "cancelable")]

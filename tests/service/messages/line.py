@@ -43,9 +43,11 @@ _ROUNDS = 400
 def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_elsewhere: bool = True) -> Live:
     """One service with one site of its own."""
 
+    gateway_id = identity_of(store, new_id)
+
     def make() -> Gateway:
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
-        return Gateway([live_site(name, slots, overhead=QUICK)], routing)
+        return Gateway([live_site(name, slots, overhead=QUICK)], routing, gateway_id=gateway_id)
 
     machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), FaultInjector(Faults(), name))
     return Live(store, make, {name: machines})

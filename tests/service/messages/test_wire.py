@@ -1,13 +1,14 @@
 """Messages: what is asked for arrives whole, and nothing is believed that cannot be so."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leasehold.gateway.peering import MOST_HOPS, Hop
 from leasehold.gateway.sites import can_follow, follow
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, SiteReported
@@ -22,6 +23,7 @@ from leasehold.service.store.rows import LeaseMetadata
 from leasehold.simulation.workload.job import job_of
 
 STATUS = SiteStatus("id", 8, 1000, 1000, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
+HOP = Hop("6f1c/7", ("6f1c",), 0)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -36,11 +38,11 @@ def leased(**fields: Any) -> Lease:
 
 
 def offered(lease: Lease) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(command=("true",)))))
+    told: dict[str, Any] = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(command=("true",)), HOP)))
     return told
 
 
-def reported(state: LeaseState, **fields: int) -> SiteReported:
+def reported(state: LeaseState, **fields: Any) -> SiteReported:
     return SiteReported(7, "far", state, Reason.ROUTED, **fields)
 
 
@@ -72,21 +74,41 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "image": TEXTS,
     "login": st.booleans(),
     "prepared_until_ms": st.none() | AMOUNTS,
+    "global_id": st.text(max_size=9),
+    "via": st.just(()),
+    "hop_limit": st.integers(0, MOST_HOPS),
 }
 OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""
 
 
-@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), st.booleans())
-def test_what_is_asked_for_arrives_whole(request: Request, name: str, command: list[str], wait: bool) -> None:  # noqa: FBT001
+GATEWAYS = st.text("0123456789abcdef-", min_size=1, max_size=64)
+HOPS = st.builds(
+    Hop,
+    st.tuples(st.text("0123456789abcdef-", min_size=1, max_size=32), st.integers(1, 10**9)).map(
+        lambda both: f"{both[0]}/{both[1]}"
+    ),
+    st.lists(GATEWAYS, min_size=1, max_size=MOST_HOPS).map(tuple),
+    st.integers(0, MOST_HOPS - 1),
+)
+
+
+@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), HOPS, st.booleans())
+def test_what_is_asked_for_arrives_whole(
+    request: Request,
+    name: str,
+    command: list[str],
+    hop: Hop,
+    wait: bool,  # noqa: FBT001 - it is drawn
+) -> None:
     lease = Lease(7, request, request.vms, 0, 0, site="far")
-    body = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(name, tuple(command)), wait=wait)))
+    body = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(name, tuple(command)), hop, wait=wait)))
     offer = wire.read(body, "gateway")
     assert isinstance(offer, Offer)
     own = {name: getattr(offer.submit.request, name) for name in OF_EACH_END}
     said = {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
     assert own == said | {"max_restarts": 0, "goes_back": True}  # its gateway sees to both
-    assert offer.submit.request == replace(request, wait=wait, **own)
+    assert offer.submit.request == replace(request, wait=wait, **asdict(hop), **own)
     assert offer.submit.metadata == LeaseMetadata(name, tuple(command), "gateway", 7)
 
 
@@ -97,7 +119,7 @@ def test_every_field_of_a_request_is_drawn() -> None:
 def test_a_time_that_has_come_is_not_sent_as_the_sites_clock_may_be_behind() -> None:
     lease = leased(ready_ms=5)
     lease.dispatched_ms = 5
-    assert wire.offer(lease, LeaseMetadata())["ready_ms"] is None
+    assert wire.offer(lease, LeaseMetadata(), HOP)["ready_ms"] is None
 
 
 def test_a_request_that_becomes_a_job_keeps_what_it_is_bound_to() -> None:
@@ -120,6 +142,17 @@ def test_a_request_that_becomes_a_job_keeps_what_it_is_bound_to() -> None:
         {"claims": [["gpu", 10**30]]},
         {"claims": "gpu"},
         {"domain": 5},
+        {"via": []},
+        {"via": ["a"] * (MOST_HOPS + 1)},
+        {"via": ["a" * 65]},
+        {"via": ["not/one"]},
+        {"via": "a"},
+        {"global_id": "7"},
+        {"global_id": "a/0"},
+        {"global_id": f"{'a' * 100}/1"},
+        {"hop_limit": -1},
+        {"hop_limit": MOST_HOPS},
+        {"hop_limit": True},
     ],
 )
 def test_an_offer_that_cannot_be_understood_is_no_message(lie: dict[str, object]) -> None:
@@ -146,7 +179,7 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
 )
 @pytest.mark.parametrize("lie", [10**30, -2, "5", 1.5, None, True])
 def test_so_is_a_report(name: str, lie: object) -> None:
-    told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value))
+    told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value), ())
     assert isinstance(wire.read(told, "far"), SiteReported)
     with pytest.raises(InvalidField):
         wire.read(told | {name: lie}, "far")

@@ -174,7 +174,7 @@ class TestMeaning:
 
     def test_a_routing_policy_has_the_parameters_that_its_name_says(self, written: Written) -> None:
         config = load_config(written(f'gateway.policy = "selective:price=0.02"\n{CLUSTER}'))
-        policy = make_gateway(config, {"ours": Capabilities()}, Random(1)).routing.policy
+        policy = make_gateway(config, {"ours": Capabilities()}, Random(1), "us").routing.policy
         assert isinstance(policy, Selective)
         assert policy.patience == SelectiveParameters(price=0.02)
 

@@ -113,12 +113,12 @@ class TestNobodyElse:
         world.call("c", "a")
         mail = world.on_the_line.pop().mail
         assert mail.status is not None
-        answer = world.do("a", replace(mail, status=replace(mail.status, is_gateway=False)))
+        answer = world.do("a", replace(mail, status=replace(mail.status, gateway_id="")))
         assert isinstance(answer, InvalidField)
 
     @pytest.mark.parametrize("name", ["gateway", site_of("a")])
     def test_a_peer_has_a_name_of_its_own(self, world: World, name: str) -> None:
-        answer = world.do("a", KeepPeer(name, "", "none-can", None, "operator", "line"))
+        answer = world.do("a", KeepPeer(name, "", "none-can", None, 1, "operator", "line"))
         assert isinstance(answer, InvalidField)
 
     def test_a_peer_is_no_site_to_be_drained_or_forgotten(self, world: World) -> None:
@@ -151,7 +151,7 @@ class TestParting:
         lease, guest = sent_to_c(world)
         world.do("a", RemovePeer("c", BOTH_SILENT, "operator"))
         lost = world.row("a", lease.lease.id)
-        assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "machines-lost")
+        assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "peer-removed")
         world.do("c", RemovePeer("a", BOTH_SILENT, "operator"))
         assert world.row("c", guest.lease.id).lease.state == LeaseState.CANCELLED
         for name, other in (("a", "c"), ("c", "a")):

@@ -18,7 +18,7 @@ STATUS: dict[str, Any] = {
     "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "gateway",
     "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
     "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
-    "is_gateway": True, "widest_vms": 80, "widest_free_vms": 80,
+    "gateway_id": "6f1c", "widest_vms": 80, "widest_free_vms": 80,
 }  # fmt: skip
 
 

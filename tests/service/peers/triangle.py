@@ -1,10 +1,11 @@
-"""Three gateways, each the peer of both others, and lines between them that do whatever lines do.
+"""Three gateways, each the peer of both others, or others in a chain; lines between them do whatever lines do.
 
 Every end is a real engine with a real store; their clock is moved by hand. Each pair has two lines, one for
 each way: on the line from ``a`` to ``b``, ``a`` calls as a site would, and ``b`` offers what it cannot take.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -29,6 +30,9 @@ NAMES = tuple(SLOTS)
 WAYS = tuple(permutations(NAMES, 2))
 """Who calls, and whom: who calls lends."""
 
+CHAIN = tuple(way for way in WAYS if set(way) != {"a", "c"})
+"""Those of them in a chain: `b` stands between the others."""
+
 _MANY = 1_000_000
 _ROUNDS = 400
 
@@ -48,17 +52,28 @@ class Message:
 
 
 class World:
-    """All three, and what is on the lines between them."""
+    """All of them, and what is on the lines between them.
 
-    def __init__(self, folder: Path, policy: str = "rr", ask: AskWhen = AskWhen.NONE_CAN) -> None:
-        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in NAMES}
-        self.gateways = {
-            name: live_of(self.stores[name], site_of(name), slots, policy) for name, slots in SLOTS.items()
-        }
+    ``slots`` are those of the one site of each gateway, ``ways`` who calls whom, and requests make at most ``hops``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        policy: str = "rr",
+        ask: AskWhen = AskWhen.NONE_CAN,
+        *,
+        slots: Mapping[str, int] = SLOTS,
+        ways: Sequence[tuple[str, str]] = WAYS,
+        hops: int = 1,
+    ) -> None:
+        self.slots, self.ways, self.hops = slots, ways, hops
+        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in slots}
+        self.gateways = {name: live_of(self.stores[name], site_of(name), most, policy) for name, most in slots.items()}
         self.drained: set[str] = set()
         self.on_the_line: list[Message] = []
-        self.audits: dict[str, list[AuditLine]] = {name: [] for name in NAMES}
-        for name, other in WAYS:
+        self.audits: dict[str, list[AuditLine]] = {name: [] for name in slots}
+        for name, other in ways:
             self.agree(name, other, ask)
 
     def close(self) -> None:
@@ -70,7 +85,7 @@ class World:
     def agree(self, name: str, other: str, ask: AskWhen = AskWhen.NONE_CAN, max_vms: int | None = None) -> None:
         self.do(
             name,
-            KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, "operator", new_id()),
+            KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, self.hops, "operator", new_id()),
         )
 
     def do(self, name: str, command: Command) -> object:
@@ -88,7 +103,9 @@ class World:
 
     def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
         """Somebody of its own needs the site of a gateway."""
-        request = submit("owner", LeaseType.NON_PREEMPTABLE, min(vms, SLOTS[name]), duration_ms, 64, site=site_of(name))
+        request = submit(
+            "owner", LeaseType.NON_PREEMPTABLE, min(vms, self.slots[name]), duration_ms, 64, site=site_of(name)
+        )
         self.do(name, request)
 
     def cancel(self, name: str, lease_id: int) -> None:
@@ -127,7 +144,7 @@ class World:
         self.deliver(len(self.on_the_line) - 1)
 
     def exchange_all(self) -> None:
-        for by, to in WAYS:
+        for by, to in self.ways:
             self.exchange(by, to)
 
     def _written(self, by: str, to: str, name: str) -> MessageBatch:
@@ -153,7 +170,7 @@ class World:
         self.on_the_line.clear()
         for name in list(self.drained):
             self.drain_or_resume(name)
-        for by, to in WAYS:
+        for by, to in self.ways:
             self.agree(by, to)
         for _ in range(_ROUNDS):
             before = [rows_of(live) for live in self.gateways.values()]
@@ -182,15 +199,16 @@ class World:
         return found
 
     def check(self) -> None:
-        """Every promise of each decision core; and every lease is in one place, at most one hop away."""
+        """Every promise of each decision core; every lease is in one place, so many hops away, and none goes round."""
         for live in self.gateways.values():
             live.engine.check()
-        for name in NAMES:
-            there = {other: self.guests(other, name) for other in NAMES if other != name}
+        for name in self.slots:
+            there = {other: self.guests(other, name) for other in self.slots if other != name}
             for row in rows_of(self.gateways[name]):
-                if row.metadata.origin:
+                path = [self.identity(name), *row.lease.request.via]
+                assert len(set(path)) == len(path) <= self.hops + 1, f"lease {row.lease.id} came to {name} by {path}"
+                if len(path) > self.hops:
                     assert row.lease.site in ("", site_of(name)), f"lease {row.lease.id} of {name} went on"
-                    continue
                 where = [other for other, guests in there.items() for _ in guests.get(row.lease.id, [])]
                 assert len(where) <= 1, f"lease {row.lease.id} of {name} was taken in more than once: {where}"
                 assert not where or row.lease.site == where[0], (
@@ -201,10 +219,10 @@ class World:
         """Once the lines are whole and everything is quiet, both ends tell the same of every lease."""
         assert self.is_quiet()
         for name, store in self.stores.items():
-            for other in NAMES:
+            for other in self.slots:
                 for endpoint in (other, asking(other)):
                     assert not store.messages(endpoint, 0, 10), f"{name} has messages to {endpoint}"
-        for name, other in WAYS:
+        for name, other in self.ways:
             there = self.guests(other, name)
             assert there.keys() <= {row.lease.id for row in rows_of(self.gateways[name])}
             for row in rows_of(self.gateways[name]):
@@ -230,7 +248,7 @@ class World:
         assert not twice, f"leases that were booted more than once: {twice}"
         completed = {
             (name, row.lease.id)
-            for name in NAMES
+            for name in self.slots
             for row in rows_of(self.gateways[name])
             if row.lease.state == LeaseState.COMPLETED and not row.metadata.origin
         }
@@ -239,7 +257,13 @@ class World:
     def _whose(self, name: str, lease_id: int) -> tuple[str, int]:
         """The gateway whose user asked for a lease, and its number there."""
         row = self.row(name, lease_id)
-        return (asking_peer(row.metadata.origin), row.metadata.origin_id) if row.metadata.origin else (name, lease_id)
+        if not row.metadata.origin:
+            return name, lease_id
+        return self._whose(asking_peer(row.metadata.origin), row.metadata.origin_id)
+
+    def identity(self, name: str) -> str:
+        """The ID of a gateway on paths."""
+        return self.gateways[name].gateway.peering.gateway_id
 
 
 def _agreed(row: LeaseRow) -> tuple[object, ...]:

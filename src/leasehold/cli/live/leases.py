@@ -278,6 +278,9 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "project", lease.project
     yield "type", f"{lease.type}, local at {lease.home}" if lease.local else lease.type
     yield "consumer", f"{lease.consumer}, group {lease.group}" if lease.group else lease.consumer
+    yield "came by", ", ".join(lease.came_by)
+    yield "went on to", ", ".join(lease.onward)
+    yield "global ID", lease.global_id
     vms, memory = ("1 VM", "") if lease.vms == 1 else (f"{lease.vms} VMs", " each")
     both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)
     duration = both or show_duration(lease.duration_s)

@@ -40,6 +40,7 @@ from leasehold.protocol.plans import (
 from leasehold.service.engine.journal import JOB
 from leasehold.service.explaining import Account, PreemptionRecord
 from leasehold.service.forecasts import Estimated
+from leasehold.service.messages.endpoints import gateways_passed
 from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
@@ -82,6 +83,7 @@ def show_lease(row: LeaseRow, estimated: Estimated | None = None) -> Lease:
         walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
         local=request.is_local,
         home=request.site,
+        came_by=gateways_passed(request.consumer),
         explanation=explain(row.metadata.reason, row.metadata.breach),
         submitted_at=moment_at(request.submit_ms),
         planned_start_at=planned(row.lease.reserved_ms) if state is LeaseState.WAITING else None,

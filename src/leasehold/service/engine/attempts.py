@@ -139,7 +139,7 @@ def came_to_nothing(
     started, and as dead if they were lost. Any other lease was taken away, unless its command has used up its time.
     """
     job_id, number = record.id, attempt.number
-    if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
+    if reason in {Reason.MACHINES_LOST, Reason.PEER_REMOVED, Reason.NEVER_STARTED}:
         if status.full:
             return AttemptNotNow(job_id, number, status.refused, full=attempt.nodes)
         if status.refused:

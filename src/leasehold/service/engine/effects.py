@@ -106,6 +106,7 @@ class EffectRecorder:
                 if event.state in _OVER_THERE and not lease.state.is_final:
                     continue  # it goes on elsewhere: the decision tells so
                 self._metadata[lease.id].say(event.reason)
+                self._metadata[lease.id].onward = event.onward
                 self._journal.lease(lease, REPORTED, now_ms, planned, site=event.site, state=event.state.value)
         for event in events:
             if isinstance(event, LeaseStarted | LeaseContinues | LeaseIsLate) and event.lease_id in moved:

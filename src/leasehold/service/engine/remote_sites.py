@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from leasehold.gateway.peering import MOST_HOPS
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease
@@ -169,7 +170,8 @@ class RemoteSiteProtocol:
 
     def offer(self, lease: Lease, *, wait: bool, now_ms: int) -> None:
         """Offer a lease to the site that it was routed to, where it may wait or not."""
-        self._log.send(lease.site, wire.offer(lease, self._leases.metadata[lease.id], wait=wait), now_ms)
+        hop = self._core.gateway.peering.hop(lease)
+        self._log.send(lease.site, wire.offer(lease, self._leases.metadata[lease.id], hop, wait=wait), now_ms)
 
     def recall(self, lease: Lease, now_ms: int) -> None:
         """Ask its site to give a lease up."""
@@ -195,10 +197,11 @@ class RemoteSiteProtocol:
                 origin = metadata.origin, metadata.origin_id
                 self._unit.after_commit(partial(self._by_origin.pop, origin, None))
             prepared_until_ms = lease.request.prepared_until_ms
-            status = f"{lease.state} {metadata.reason} {lease.preemptions} {prepared_until_ms}"
+            onward = (lease.site, *metadata.onward) if lease.site in self._peers else ()
+            status = f"{lease.state} {metadata.reason} {lease.preemptions} {prepared_until_ms} {onward}"
             if metadata.origin_id and status != metadata.reported:
                 metadata.reported = status
-                self._log.send(metadata.origin, wire.report(lease, metadata), now_ms)
+                self._log.send(metadata.origin, wire.report(lease, metadata, onward[:MOST_HOPS]), now_ms)
 
     # Registration
 
@@ -256,6 +259,8 @@ class RemoteSiteProtocol:
             raise InvalidField("identity", status.identity, expected)
         if status.reference_mips != gateway.reference_mips:
             raise InvalidField("reference_mips", status.reference_mips, f"the gateway's {gateway.reference_mips}")
+        if is_peer:
+            gateway.peering.identify(name, status.gateway_id)
 
     # Incoming requests
 

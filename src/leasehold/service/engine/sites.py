@@ -87,6 +87,7 @@ class PeerRepository:
             url=command.url,
             ask=AskWhen(command.ask).value,
             max_vms=command.max_vms,
+            max_hops=command.max_hops,
             line=command.line if before is None else before.line,
             added_ms=now_ms if before is None else before.added_ms,
             added_by=command.by if before is None else before.added_by,
@@ -98,7 +99,7 @@ class PeerRepository:
         gateway.peering.begin_to_count(name, now_ms)
         gateway.retry_all()
         what = "peer-added" if before is None else "peer-changed"
-        terms = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms}
+        terms = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms, "max_hops": row.max_hops}
         self._journal.site(name, what, now_ms, by=command.by, **terms)
         return [Tick()] if gateway.has_pending_work else []
 
@@ -139,7 +140,7 @@ class PeerRepository:
 
 def agree(gateway: Gateway, row: PeerRow) -> None:
     """Let a gateway know on which terms requests are exchanged with a peer."""
-    gateway.peering.agree(row.name, Terms(AskWhen(row.ask), row.max_vms))
+    gateway.peering.agree(row.name, Terms(AskWhen(row.ask), row.max_vms, row.max_hops))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,16 @@ def asking(name: str) -> str:
     return f"{_ASKING}{name}"
 
 
+def gateways_passed(consumer: str) -> tuple[str, ...]:
+    """Name the gateways that passed on requests of a consumer, the first one first; each adds itself in front."""
+    found: list[str] = []
+    parts = consumer.split("/")
+    while len(parts) > 2 and parts[0] == OF_PEERS:  # noqa: PLR2004 - peer, its name, and whom it calls so
+        found.insert(0, parts[1])
+        parts = parts[2:]
+    return tuple(found)
+
+
 def asking_peer(endpoint: str) -> str:
     """Give the plain name of a peer that asks us, "" for any other endpoint."""
     return endpoint.removeprefix(_ASKING) if endpoint.startswith(_ASKING) else ""

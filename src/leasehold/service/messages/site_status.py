@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic.types import Strict
 
-from leasehold.gateway.sites import RemoteSite
+from leasehold.gateway.peering import MOST_HOPS
+from leasehold.gateway.sites import Reach, RemoteSite
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import MOST_DEVICES, MOST_SHARES, NodeResources
 from leasehold.routing.view import SiteLive
@@ -21,6 +22,7 @@ MOST_IMAGES = 1_000
 Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
 Flag = Annotated[bool, Strict()]
+GatewayId = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=r"^[0-9A-Za-z-]*$")]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 
@@ -34,6 +36,21 @@ class NodeOfSite:
     gpu_model: Annotated[str, StringConstraints(strict=True, max_length=64)]
     gpus: Annotated[int, Strict(), Field(ge=0, le=MOST_DEVICES)]
     gpu_shares: Annotated[int, Strict(), Field(ge=1, le=MOST_SHARES)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReachOfPeer:
+    """What can be had through a peer so many hops beyond it, as `leasehold.gateway.sites.Reach`."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    slots: Count
+    free_vms: Count
+    can_suspend: Flag
+    can_migrate: Flag
+    lends: Flag
+    images: Annotated[tuple[Name, ...], Field(max_length=MOST_IMAGES)]
+    login: Flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,13 @@ class SiteStatus:
     waiting_local_vms: Count
     waiting_guest_vms: Count
     hands_over: Annotated[Flag, Field(description="Whether saved memory can go from here to others, and back.")] = False
-    is_gateway: Annotated[Flag, Field(description="A peer, which tells of its sites as of one.")] = False
+    gateway_id: Annotated[
+        GatewayId, Field(description="The ID on paths of a peer, which tells of its sites as of one; empty for a site.")
+    ] = ""
+    beyond: Annotated[
+        tuple[ReachOfPeer, ...],
+        Field(description="What can be had through a peer: one hop beyond it, two, ...", max_length=MOST_HOPS - 1),
+    ] = ()
     widest_vms: Annotated[Count, Field(description="The most that one lease can have at a peer.")] = 0
     widest_free_vms: Annotated[Count, Field(description="The most that one lease could have there at once.")] = 0
     login: Annotated[Flag, Field(description="Whether users can log in to their machines by a key.")] = False
@@ -94,13 +117,23 @@ class SiteStatus:
             if getattr(self, name) > most:
                 raise InvalidField(f"status.{name}", getattr(self, name), f"a whole number from 0 to {most}")
 
+    @property
+    def is_gateway(self) -> bool:
+        """Whether it is a peer."""
+        return bool(self.gateway_id)
+
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
         site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
         site.is_peer, site.promises, site.hands_over = self.is_gateway, not self.is_gateway, self.hands_over
         site.nodes, site.images, site.login = self.planned_by, self.images, self.login
-        site.live = self.live()
+        site.live, site.gateway_id, site.beyond = self.live(), self.gateway_id, self.reached
         return site
+
+    @property
+    def reached(self) -> tuple[Reach, ...]:
+        """Give what can be had beyond it as the decision core knows it."""
+        return tuple(Reach(**asdict(one)) for one in self.beyond)
 
     @property
     def planned_by(self) -> tuple[NodeResources, ...]:
@@ -137,6 +170,8 @@ class SiteStatus:
             and self.planned_by == remote.nodes
             and self.images == remote.images
             and self.login == remote.login
+            and self.gateway_id == remote.gateway_id
+            and self.reached == remote.beyond
         )
 
 

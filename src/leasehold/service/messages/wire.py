@@ -8,12 +8,22 @@ gains travels, or this module cannot be imported because it does not say how.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
 from pydantic.types import Strict
 
+from leasehold.gateway.peering import MOST_HOPS, Hop
 from leasehold.gateway.sites import carried_by
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, SiteReported
@@ -23,7 +33,7 @@ from leasehold.model.request import LEASE_TYPES, LeaseType, Request
 from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
 from leasehold.service.messages.endpoints import asking_peer
-from leasehold.service.messages.site_status import MOST_VMS, first_of
+from leasehold.service.messages.site_status import MOST_VMS, GatewayId, Name, first_of
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.parties import is_path
 
@@ -63,6 +73,8 @@ Text = Annotated[str, Strict(), Field(max_length=_MOST_TEXT), AfterValidator(_st
 Path = Annotated[Text, AfterValidator(_path)]
 Claims = Annotated[tuple[tuple[Text, Whole], ...], Field(max_length=_MOST_CLAIMS)]
 
+GlobalId = Annotated[str, StringConstraints(strict=True, max_length=100, pattern=r"^[0-9A-Za-z-]+/[1-9][0-9]*$")]
+
 _OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself: its own gateway, which knows all sites, lets it begin again."""
 
@@ -72,6 +84,9 @@ _BY_NAME: Mapping[str, Any] = {
     "ready_ms": Natural | None,
     "deadline_ms": Natural | None,
     "prepared_until_ms": Natural | None,
+    "global_id": GlobalId,
+    "via": Annotated[tuple[GatewayId, ...], Field(min_length=1, max_length=MOST_HOPS)],
+    "hop_limit": Annotated[int, Strict(), Field(ge=0, lt=MOST_HOPS)],
 }
 _BY_TYPE: Mapping[Any, Any] = {
     int: Whole,
@@ -144,6 +159,7 @@ class Report(BaseModel):
     migrations: Natural
     work_left: Moment
     prepared_until_ms: Moment
+    onward: Annotated[tuple[Name, ...], Field(max_length=MOST_HOPS)]
 
 
 _KINDS: Mapping[str, type[BaseModel]] = {
@@ -257,25 +273,29 @@ def check_offer(request: Request) -> None:
 # Writing
 
 
-def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
-    """Ask a site to take a lease in.
+def offer(lease: Lease, metadata: LeaseMetadata, hop: Hop, *, wait: bool = False) -> Body:
+    """Ask a site or peer to take a lease in; ``hop`` is the path by which it comes there.
 
     A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
     """
     request, carried = lease.request, carried_by(lease)
-    return {name: getattr(request, name) for name in _OFFERED} | {
-        "kind": "offer",
-        "lease": lease.id,
-        "lease_type": request.lease_type.label,
-        "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
-        "wait": wait,
-        "name": metadata.name,
-        "project": metadata.project,
-        "notify": metadata.notify,
-        "ssh_key": metadata.ssh_key,
-        "command": metadata.command,
-        "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
-    }
+    return (
+        {name: getattr(request, name) for name in _OFFERED}
+        | asdict(hop)
+        | {
+            "kind": "offer",
+            "lease": lease.id,
+            "lease_type": request.lease_type.label,
+            "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
+            "wait": wait,
+            "name": metadata.name,
+            "project": metadata.project,
+            "notify": metadata.notify,
+            "ssh_key": metadata.ssh_key,
+            "command": metadata.command,
+            "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
+        }
+    )
 
 
 def recall(lease: Lease) -> Body:
@@ -293,8 +313,8 @@ def checkpointed(lease: Lease) -> Body:
     return {"kind": "checkpointed", "lease": lease.id}
 
 
-def report(lease: Lease, metadata: LeaseMetadata) -> Body:
-    """Make the report to the gateway on a lease that it sent."""
+def report(lease: Lease, metadata: LeaseMetadata, onward: tuple[str, ...]) -> Body:
+    """Make the report to the gateway on a lease that it sent; ``onward`` are the gateways that it went on to."""
     news = SiteReported(
         metadata.origin_id,
         "",
@@ -307,6 +327,7 @@ def report(lease: Lease, metadata: LeaseMetadata) -> Body:
         lease.migrations,
         lease.work_left,
         -1 if lease.request.prepared_until_ms is None else lease.request.prepared_until_ms,
+        onward,
     )
     return _report(news)
 

@@ -136,11 +136,13 @@ class PeerTerms:
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
     ``ask``      when we ask it
     ``max_vms``  most VMs that it may have here at a time; None: any number
+    ``max_hops`` most hops in all of requests that are exchanged with it
     """
 
     url: str = ""
     ask: AskWhen = AskWhen.NONE_CAN
     max_vms: int | None = None
+    max_hops: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +221,8 @@ class Peers:
         ``token`` is the one it issued to us; without it, the earlier one stays in use. Raises InvalidField.
         """
         self._check(name, terms, token)
-        ask, most = terms.ask.value, terms.max_vms
-        await self._engine.do(KeepPeer(name, terms.url, ask, most, by, self._new_id()))
+        ask = terms.ask.value
+        await self._engine.do(KeepPeer(name, terms.url, ask, terms.max_vms, terms.max_hops, by, self._new_id()))
         if not terms.url:
             self._credentials.drop(name)
         elif token is not None:

@@ -8,12 +8,15 @@ has it, since the gateway knows which one. The terms with this peer bound the si
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.peering import AskWhen
 from leasehold.gateway.settings import can_serve
 from leasehold.gateway.site import Site
+from leasehold.gateway.sites import Reach
 from leasehold.model.request import LeaseType
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.sites import occupancy
-from leasehold.service.messages.site_status import MOST_IMAGES, NodeOfSite, SiteStatus
+from leasehold.service.messages.site_status import MOST_IMAGES, MOST_VMS, NodeOfSite, ReachOfPeer, SiteStatus
 from leasehold.service.store.rows import PeerRow
 
 DRIVER = "gateway"
@@ -48,7 +51,43 @@ def status_for(engine: Engine, peer: PeerRow, identity: str) -> SiteStatus:
     """Return the status of this gateway for a peer; ``identity`` is that of its store."""
     here = engine.gateway.peering.vms_here(peer.name)
     known = f"{identity}.{peer.line}"
-    return add_up(list(sites(engine)), known, engine.gateway.reference_mips, most_vms=peer.max_vms, here_vms=here)
+    own = add_up(list(sites(engine)), known, engine.gateway.reference_mips, most_vms=peer.max_vms, here_vms=here)
+    return replace(own, gateway_id=identity, beyond=beyond(engine.gateway, peer, here_vms=here))
+
+
+def beyond(gateway: Gateway, peer: PeerRow, *, here_vms: int) -> tuple[ReachOfPeer, ...]:
+    """Say what a peer can have through this gateway: at other peers, one hop beyond, two, and so on.
+
+    Each place counts as far as the terms with both peers let a request go. What is told grows by a hop at each
+    gateway and is told no further than `MOST_HOPS`, so that what is not there any more is forgotten, as in RIP
+    (RFC 2453).
+    """
+    peering, remotes = gateway.peering, gateway.registry.remotes
+    at: list[list[Reach]] = []
+    for name, terms in peering.terms.items():
+        other = remotes.get(name)
+        if name == peer.name or other is None or other.silent or terms.ask is AskWhen.NEVER:
+            continue
+        for hops, place in enumerate(other.reaches(min(terms.max_hops, peer.max_hops) - 2)):
+            at += [[] for _ in range(hops + 1 - len(at))]
+            at[hops].append(place)
+    most_vms = MOST_VMS if peer.max_vms is None else peer.max_vms
+    return tuple(_best_of(places, most_vms, max(0, most_vms - here_vms)) for places in at)
+
+
+def _best_of(places: list[Reach], most_vms: int, most_free_vms: int) -> ReachOfPeer:
+    """Summarize places so many hops away; those that lend, or all of them where none does."""
+    lending = [place for place in places if place.lends]
+    shown = lending or places
+    return ReachOfPeer(
+        slots=min(most_vms, max((place.slots for place in shown), default=0)),
+        free_vms=min(most_free_vms, max((max(0, place.free_vms) for place in lending), default=0)),
+        can_suspend=any(place.can_suspend for place in shown),
+        can_migrate=any(place.can_migrate for place in shown),
+        lends=bool(lending) and most_vms > 0,
+        images=tuple(sorted({image for place in shown for image in place.images}))[:MOST_IMAGES],
+        login=any(place.login for place in shown),
+    )
 
 
 def sites(engine: Engine) -> Iterator[SiteStatus]:
@@ -100,7 +139,6 @@ def add_up(
         waiting_guests=total("waiting_guests"),
         waiting_local_vms=total("waiting_local_vms"),
         waiting_guest_vms=total("waiting_guest_vms"),
-        is_gateway=True,
         widest_vms=widest,
         widest_free_vms=widest_free,
         images=tuple(sorted({image for site in shown for image in site.images}))[:MOST_IMAGES],

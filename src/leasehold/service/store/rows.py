@@ -38,6 +38,7 @@ class LeaseMetadata:
     ``files``     what its command reads and leaves behind
     ``project``   its user's label for accounting
     ``ssh_key``   the public key by which its user logs in to its machines
+    ``onward``    the gateways beyond its peer that it went on to, nearest first
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
 
@@ -56,6 +57,7 @@ class LeaseMetadata:
     project: str = ""
     notify: str = ""
     ssh_key: str = ""
+    onward: tuple[str, ...] = ()
     reported: str = ""
 
     def say(self, reason: Reason, breach: Breach | None = None) -> None:
@@ -172,6 +174,7 @@ class PeerRow:
     url: str  # where it is called, so that it can ask us; "" where we lend it nothing
     ask: str  # when we ask it, `leasehold.gateway.peering.AskWhen`
     max_vms: int | None  # most VMs that it may have here at a time
+    max_hops: int  # most hops in all of requests that are exchanged with it
     line: str  # generated when it was added: a peer added again starts with new message numbers
     added_ms: int
     added_by: str

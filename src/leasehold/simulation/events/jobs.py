@@ -525,7 +525,7 @@ def _outcome(tried: _Try, reason: Reason) -> JobEvent:
     """Say what it means for an attempt that its lease is over, as the service does."""
     if reason is Reason.COMPLETED:
         return AttemptEnded(*tried.key, exit_status=0)
-    if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
+    if reason in {Reason.MACHINES_LOST, Reason.PEER_REMOVED, Reason.NEVER_STARTED}:
         return AttemptFailed(*tried.key, Fault.NODE_DIED, reason.value)
     if not tried.has_begun:
         return AttemptNotNow(*tried.key, reason.value)

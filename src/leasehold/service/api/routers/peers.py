@@ -6,7 +6,7 @@ from typing import cast
 from fastapi import APIRouter, Request
 
 from leasehold.protocol.fields import Name
-from leasehold.protocol.peers import LinkStatus, Peer, PeerCapacity, PeerList, PeerSpec
+from leasehold.protocol.peers import CapacityBeyond, LinkStatus, Peer, PeerCapacity, PeerList, PeerSpec
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
@@ -37,7 +37,7 @@ async def show_one_peer(call: Authorized, name: Name) -> Peer:
 @needs(Permission.PEER_MANAGE)
 async def keep_peer(call: Authorized, name: Name, body: PeerSpec) -> Peer:
     """Add another gateway as a peer, or change its terms; terms left out take their defaults."""
-    by, terms = call.principal.consumer, PeerTerms(body.url, body.ask, body.max_vms)
+    by, terms = call.principal.consumer, PeerTerms(body.url, body.ask, body.max_vms, body.max_hops)
     return show_peer(await call.federation.peers.keep(name, terms, body.token, by))
 
 
@@ -77,5 +77,9 @@ def show_peer(state: PeerState) -> Peer:
 
 def _has(status: SiteStatus) -> PeerCapacity:
     return PeerCapacity(
-        slots=status.slots, free=status.free_vms, widest=status.widest_vms, widest_free=status.widest_free_vms
+        slots=status.slots,
+        free=status.free_vms,
+        widest=status.widest_vms,
+        widest_free=status.widest_free_vms,
+        beyond=tuple(CapacityBeyond(widest=one.slots, widest_free=one.free_vms) for one in status.beyond),
     )

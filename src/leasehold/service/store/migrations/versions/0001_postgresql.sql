@@ -127,6 +127,9 @@ CREATE TABLE leases (
     image TEXT NOT NULL,
     login BIGINT NOT NULL,
     prepared_until_ms BIGINT,
+    global_id TEXT NOT NULL,
+    via TEXT NOT NULL,
+    hop_limit BIGINT NOT NULL,
     "order" BIGINT NOT NULL,
     work_left BIGINT NOT NULL,
     site TEXT NOT NULL,
@@ -164,6 +167,7 @@ CREATE TABLE leases (
     project TEXT NOT NULL,
     notify TEXT NOT NULL,
     ssh_key TEXT NOT NULL,
+    onward TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 
@@ -212,6 +216,7 @@ CREATE TABLE peers (
     url TEXT NOT NULL,
     ask TEXT NOT NULL,
     max_vms BIGINT,
+    max_hops BIGINT NOT NULL,
     line TEXT NOT NULL,
     added_ms BIGINT NOT NULL,
     added_by TEXT NOT NULL,

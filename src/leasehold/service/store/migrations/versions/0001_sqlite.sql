@@ -132,6 +132,9 @@ CREATE TABLE leases (
     image TEXT NOT NULL,
     login INTEGER NOT NULL,
     prepared_until_ms INTEGER,
+    global_id TEXT NOT NULL,
+    via TEXT NOT NULL,
+    hop_limit INTEGER NOT NULL,
     "order" INTEGER NOT NULL,
     work_left INTEGER NOT NULL,
     site TEXT NOT NULL,
@@ -169,6 +172,7 @@ CREATE TABLE leases (
     project TEXT NOT NULL,
     notify TEXT NOT NULL,
     ssh_key TEXT NOT NULL,
+    onward TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 )
  STRICT;
@@ -220,6 +224,7 @@ CREATE TABLE peers (
     url TEXT NOT NULL,
     ask TEXT NOT NULL,
     max_vms INTEGER,
+    max_hops INTEGER NOT NULL,
     line TEXT NOT NULL,
     added_ms INTEGER NOT NULL,
     added_by TEXT NOT NULL,
