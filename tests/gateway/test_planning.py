@@ -27,7 +27,7 @@ from leasehold.gateway.planning import (
     plan_instead,
     plan_request,
 )
-from leasehold.gateway.sites import RemoteSite
+from leasehold.gateway.sites import Reach, RemoteSite
 from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, StartLease
@@ -167,6 +167,17 @@ def test_a_peer_and_a_site_with_a_manager_decide_by_themselves() -> None:
     there.peering.agree("lyon", Terms(AskWhen.NONE_CAN))
     told = plan_request(there, request(30), 0)
     assert told.prospect.elsewhere == Elsewhere("lyon", is_peer=True, free_vms=9)
+
+
+def test_what_only_a_gateway_beyond_the_peer_has_room_for_is_said_to_be_there() -> None:
+    there = gateway()
+    lyon = RemoteSite("lyon", 4, 1, is_peer=True, live=SiteLive(4), gateway_id="lyon", beyond=(Reach(40, 31),))
+    there.join(lyon)
+    there.peering.agree("lyon", Terms(max_hops=2))
+    told = plan_request(there, request(30), 0)
+    assert told.prospect.elsewhere == Elsewhere("lyon", is_peer=True, free_vms=31, hops=1)
+    there.peering.agree("lyon", Terms(max_hops=1))
+    assert plan_request(there, request(30), 0).prospect.reason is Reason.HOP_LIMIT_REACHED
 
 
 # What would go better

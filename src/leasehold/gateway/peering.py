@@ -257,21 +257,24 @@ class Peering:
         for peer in self._asked(lease, when):
             if peer.silent or peer.name in closed:
                 continue
-            least = lease.vms if when is AskWhen.NONE_CAN_NOW else None
-            for hops, place in enumerate(peer.reaches(self._hop_limit(lease.request, peer.name))):
+            for hops, place in self.places(lease.request, peer):
                 spare = self._to_spare(peer, place)
-                if place.lends and place.can_take(lease.request) and (least is None or spare >= least):
+                if place.lends and (when is AskWhen.NONE_CAN or spare >= lease.vms):
                     ranks.append((hops, -spare, peer.name))
                     break
         return self._registry.remotes[min(ranks)[2]] if ranks else None
 
     def might_take(self, lease: Lease) -> bool:
         """Whether some peer can be asked for what no own site can take, though it may not lend now."""
-        return any(
-            place.can_take(lease.request)
-            for peer in self._asked(lease, AskWhen.NONE_CAN)
-            for place in peer.reaches(self._hop_limit(lease.request, peer.name))
-        )
+        return any(self.places(lease.request, peer) for peer in self._asked(lease, AskWhen.NONE_CAN))
+
+    def places(self, request: Request, peer: RemoteSite) -> list[tuple[int, Reach]]:
+        """Give what could take a request at a peer and beyond it, and so many hops further; nearest first.
+
+        It is as the peer has last told, and as far as the request may go.
+        """
+        reaches = peer.reaches(self._hop_limit(request, peer.name))
+        return [(hops, place) for hops, place in enumerate(reaches) if place.can_take(request)]
 
     def lacks_hops(self, lease: Lease) -> bool:
         """Whether some peer could be asked, were the request allowed to pass more gateways."""

@@ -14,6 +14,7 @@ from random import Random
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
+from leasehold.gateway.sites import RemoteSite
 from leasehold.gateway.snapshot import Branch
 from leasehold.leasing.kernel import Profile
 from leasehold.leasing.vectors import VectorProfile
@@ -78,11 +79,15 @@ class Brokered:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The site or peer that would be asked, and decides for itself; ``free_vms`` as last reported."""
+    """The site or peer that would be asked, and decides for itself; ``free_vms`` as last reported.
+
+    ``hops``  how many gateways beyond a peer the machines would be
+    """
 
     name: str
     is_peer: bool
     free_vms: int
+    hops: int = 0
 
 
 class Consequence(StrEnum):
@@ -454,8 +459,16 @@ def _prospect(gateway: Gateway, lease: Lease, effects: Sequence[Effect], branch:
         tuple(_victims(lease, effects)),
         tuple(_delays(lease, effects, branch)),
         tuple(one.penalty.agreement for one in effects if isinstance(one, PenaltyImposed) and one.lease is lease),
-        None if remote is None else Elsewhere(remote.name, remote.is_peer, remote.live.free_vms),
+        None if remote is None else _elsewhere(gateway, lease.request, remote),
     )
+
+
+def _elsewhere(gateway: Gateway, request: Request, remote: RemoteSite) -> Elsewhere:
+    if not remote.is_peer:
+        return Elsewhere(remote.name, is_peer=False, free_vms=remote.live.free_vms)
+    hops, place = next((one for one in gateway.peering.places(request, remote) if one[1].lends), (0, None))
+    free_vms = remote.live.free_vms if place is None else place.free_vms
+    return Elsewhere(remote.name, is_peer=True, free_vms=free_vms, hops=hops)
 
 
 def _victims(lease: Lease, effects: Iterable[Effect]) -> Iterator[Victim]:

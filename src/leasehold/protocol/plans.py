@@ -68,6 +68,8 @@ class Elsewhere(ResponseModel):
     name: str
     peer: bool
     free_vms: int = Field(description="VMs free there at its last report.")
+    hops: OrZero = Field(description="How many gateways beyond that peer these VMs are.")
+    reported_at: OrNone[Moment] = Field(description="When it last reported; null: not since this gateway was started.")
 
 
 class PlannedVictim(ResponseModel):

@@ -274,6 +274,11 @@ class TestPlanning:
             1, f"would be offered to {whom}, which decides for itself; {last_heard}"
         )  # fmt: skip
 
+    def test_it_is_said_how_old_that_is_and_how_far_away(self, cli: Cli, gateway: Gateway) -> None:
+        elsewhere = {"name": "lyon", "peer": True, "free_vms": 12, "hops": 2, "reported_at": MOMENT}
+        _, lines = self.first(cli, gateway, state="waiting", site="lyon", elsewhere=elsewhere, **NOT_STARTED)
+        assert lines[0].endswith("; 12 VMs were free 2 hops beyond it at its last report, 12:33 ago")
+
     def test_what_would_be_refused_is_a_no_with_advice(self, cli: Cli, gateway: Gateway) -> None:
         words = {"reason": "no-room-at-ready-time", "explanation": "must start at its ready time"}
         told = {"verdict": "refused", "state": "refused", "site": "", **words, **NOT_STARTED}

@@ -532,7 +532,9 @@ def _verdict(plan: LeasePlan, at: datetime) -> str:
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
         owner = f"the peer {there.name}" if there.peer else there.name
-        return f"would be offered to {owner}, which decides for itself; {free} free at its last report"
+        where = f" {there.hops} hop{'s' if there.hops > 1 else ''} beyond it" if there.hops else ""
+        heard = "" if there.reported_at is None else f", {show_distance(there.reported_at, at)}"
+        return f"would be offered to {owner}, which decides for itself; {free} free{where} at its last report{heard}"
     if plan.verdict == "refused":
         return f"would be refused: it {why}"
     if plan.state is LeaseState.HELD:

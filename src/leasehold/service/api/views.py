@@ -186,9 +186,16 @@ def leases_in_plan(plan: Plan) -> set[int]:
 
 
 def show_plan(
-    plan: Plan, history: Iterable[Preempted], foreseen: Iterable[Foreseen], may_see: Callable[[int], bool]
+    plan: Plan,
+    history: Iterable[Preempted],
+    foreseen: Iterable[Foreseen],
+    may_see: Callable[[int], bool],
+    heard_ms: int | None,
 ) -> LeasePlan:
-    """Show what would happen to a lease to a caller who may see these leases; ``history`` is of its site."""
+    """Show what would happen to a lease to a caller who may see these leases; ``history`` is of its site.
+
+    ``heard_ms``  when whoever decides instead of this gateway last reported
+    """
     prospect, there = plan.prospect, plan.prospect.elsewhere
     return LeasePlan(
         **_outcome(prospect),
@@ -199,7 +206,7 @@ def show_plan(
         ),
         delays=tuple(PlannedDelay.of(one, lease=one.lease_id) for one in prospect.delays if may_see(one.lease_id)),
         penalised=prospect.penalised,
-        elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer),
+        elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer, reported_at=planned(heard_ms)),
         risk=tuple(PreemptionHistory.of(one, type=one.lease_type.label) for one in history),
         foreseen=tuple(map(_foreseen, foreseen)),
         sites=tuple(plan.view.extended.sites),

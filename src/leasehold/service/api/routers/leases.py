@@ -108,7 +108,9 @@ async def plan_lease(call: Authorized, body: LeaseSpec, query: Annotated[PlanQue
 def _shown_plan(call: Call, plan: Plan, foreseen: Sequence[Foreseen]) -> LeasePlan:
     site = plan.prospect.site
     history = call.federation.store.preempted_at(site) if site else ()
-    return show_plan(plan, history, foreseen, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)))
+    there = plan.prospect.elsewhere
+    heard_ms = None if there is None else call.federation.messages.last_heard_ms(there.name)
+    return show_plan(plan, history, foreseen, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)), heard_ms)
 
 
 @router.get("", operation_id="listLeases")
