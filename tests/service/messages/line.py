@@ -12,6 +12,7 @@ from random import Random
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.model.agreement import CPUS
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
@@ -29,6 +30,8 @@ from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.service.surroundings import new_id
+from leasehold.sharing.enforcement import Sharing, SharingSettings
+from leasehold.sharing.parties import Provider
 from leasehold.testing.live import Live
 from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
@@ -47,7 +50,10 @@ def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_else
 
     def make() -> Gateway:
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
-        return Gateway([live_site(name, slots, overhead=QUICK)], routing, gateway_id=gateway_id)
+        sharing = Sharing(
+            [Provider(name, {CPUS: slots})], SharingSettings()
+        )  # everybody may, and all use is accounted for
+        return Gateway([live_site(name, slots, overhead=QUICK)], routing, 1, sharing, gateway_id=gateway_id)
 
     machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), FaultInjector(Faults(), name))
     return Live(store, make, {name: machines})

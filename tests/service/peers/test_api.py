@@ -61,7 +61,7 @@ def test_one_that_lends_only_needs_no_address(house: House, admin: str) -> None:
     assert call(house).json() == {"messages": [], "acknowledged": 0}
     told = house.ask("GET", "/v1/peers/north", admin).json()
     assert told["borrowing"]["status"] == "up"
-    assert told["has"] == {"slots": 100, "free": 100, "widest": 80, "widest_free": 80}
+    assert told["has"] == {"slots": 100, "free": 100, "widest": 80, "widest_free": 80, "beyond": []}
 
 
 def test_what_no_site_can_take_is_offered_and_what_becomes_of_it_is_counted(house: House, admin: str) -> None:
@@ -77,7 +77,7 @@ def test_what_no_site_can_take_is_offered_and_what_becomes_of_it_is_counted(hous
     running = {
         "kind": "report", "lease": lease["id"], "state": "running", "reason": "room-free", "planned_ms": -1,
         "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0, "migrations": 0, "work_left": -1,
-        "prepared_until_ms": -1,
+        "prepared_until_ms": -1, "onward": [],
     }  # fmt: skip
     call(house, token=token, messages=[{"seq": 1, "body": running}], acknowledged=1)
     way = house.ask("GET", "/v1/peers/north", admin).json()["borrowing"]
@@ -190,4 +190,4 @@ class TestRemoving:
         assert house.ask("GET", "/v1/peers/north", admin).json()["borrowing"]["status"] == "silent"
         assert house.ask("DELETE", "/v1/peers/north", admin).status_code == 204
         lost = house.ask("GET", f"/v1/leases/{lease['id']}", admin).json()
-        assert (lost["state"], lost["reason"]) == ("failed", "machines-lost")
+        assert (lost["state"], lost["reason"]) == ("failed", "peer-removed")

@@ -18,6 +18,7 @@ from leasehold.service.api.views import show_lease
 from leasehold.service.commands import KeepPeer, MessageBatch, RemovePeer
 from leasehold.service.messages.endpoints import asking, gateways_passed
 from leasehold.service.peers.summary import status_for
+from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import LeaseRow
 
 SLOTS = {"a": 1, "b": 2, "c": 3, "d": 4}
@@ -100,6 +101,22 @@ class TestAChainOfFour:
             asking_it = world.gateways[name].gateway.peering.asking[other]
             assert (asking_it.offered, asking_it.refused) == (1, 0)
             assert world.gateways[name].gateway.peering.vms_here(other) == 0
+
+    def test_the_use_of_each_is_on_the_account_of_its_neighbour(self, world: World) -> None:
+        """The first accounts for its user, from when it hears that the machines run until it hears that they do not."""
+        world.submit("a", 4, RUNS_MS)
+        world.make_whole()
+        used = {name: store.usage(UsageFilter(EVERYTHING, 0, 1 << 60)) for name, store in world.stores.items()}
+        paths = {name: [(row.path, row.site, row.vms) for row in rows] for name, rows in used.items()}
+        assert paths == {
+            "a": [("physics", "b", 4)],
+            "b": [("peer/a/physics", "c", 4)],
+            "c": [("peer/b/peer/a/physics", "d", 4)],
+            "d": [("peer/c/peer/b/peer/a/physics", site_of("d"), 4)],
+        }
+        for rows in used.values():
+            [row] = rows
+            assert abs(row.end_ms - row.begin_ms - RUNS_MS) <= 5_000, "a second for each exchange that it takes"
 
     def test_a_preemption_at_the_last_is_told_to_the_first(self, world: World) -> None:
         world.submit("a", 4, RUNS_MS)
