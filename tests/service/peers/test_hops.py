@@ -12,10 +12,11 @@ from tests.service.peers.triangle import World, site_of
 
 from leasehold.gateway.sites import Reach
 from leasehold.model.errors import InvalidField
+from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.api.views import show_lease
-from leasehold.service.commands import KeepPeer, MessageBatch, RemovePeer
+from leasehold.service.commands import Happened, KeepPeer, MessageBatch, RemovePeer
 from leasehold.service.messages.endpoints import asking, gateways_passed
 from leasehold.service.peers.summary import status_for
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
@@ -165,6 +166,23 @@ class TestWhatIsTold:
         assert status_for(engine, replace(row, max_hops=1), "b").beyond == ()
         assert [one.slots for one in status_for(engine, replace(row, max_vms=2), "b").beyond] == [2, 2]
         assert not any(one.lends for one in status_for(engine, replace(row, max_vms=0), "b").beyond)
+
+    def test_what_is_free_beyond_is_as_it_was_told_last(self, world: World) -> None:
+        assert [place.free_vms for place in _beyond(world, "b", "a")] == [3, 4]
+        world.submit_at("d", 4, RUNS_MS)
+        for _ in range(3):
+            world.exchange_all()
+        assert [place.free_vms for place in _beyond(world, "b", "a")] == [3, 0]
+
+    def test_what_waited_for_a_silent_peer_goes_on_though_only_something_beyond_it_lends(self, world: World) -> None:
+        for name in "bc":
+            world.drain_or_resume(name)
+        for _ in range(3):
+            world.exchange_all()
+        world.do("a", Happened(SiteFellSilent("b")))
+        assert world.submit("a", 4, RUNS_MS).lease.state is S.HELD
+        world.exchange("b", "a")
+        assert world.row("a", 1).lease.site == "b"
 
     def test_what_is_not_there_any_more_is_forgotten_in_a_ring_too(self, tmp_path: Path) -> None:
         """Each gateway hears of itself from behind, at most so many hops away: no number goes round for ever."""

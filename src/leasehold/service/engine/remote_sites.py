@@ -229,9 +229,10 @@ class RemoteSiteProtocol:
         if remote is None or not status.is_like(remote):
             gateway.join(status.as_remote(name))
         else:
-            was_open = remote.is_open
+            was_open, was_silent = remote.is_open, remote.silent
             remote.live, remote.lends, remote.silent = status.live(), status.lends, False
-            if remote.is_open and not was_open:
+            remote.beyond = status.reached
+            if was_silent or (remote.is_open and not was_open):
                 gateway.retry_all()
         gateway.mark_dirty()
         return [Tick()] if gateway.has_pending_work or gateway.coallocations.open else []
