@@ -139,6 +139,10 @@ class TestOwnSitesComeFirst:
         assert closed(told.submit(8)) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
         assert offered(told.submit(8, LeaseType.CANCELABLE)) == ["north"]
 
+    def test_what_is_bound_to_an_own_site_that_is_too_small_is_refused_and_waits_for_no_peer(self) -> None:
+        assert closed(Told(peer()).submit(8, domain="own")) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
+        assert offered(Told(peer()).submit(8, domain="north")) == ["north"]
+
     def test_a_drained_site_can_take_nothing(self) -> None:
         told = Told(peer())
         told.tell(LendingChanged("own", lends=False))

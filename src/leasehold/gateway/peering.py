@@ -290,7 +290,10 @@ class Peering:
         return any(terms.ask is AskWhen.NONE_CAN_NOW for terms in self.terms.values())
 
     def _asked(self, lease: Lease, when: AskWhen) -> Iterable[RemoteSite]:
-        """Give the peers that are asked for such a lease, however many hops it may make; none is on its path."""
+        """Give the peers that are asked for such a lease, however many hops it may make.
+
+        None is on its path, and one that is bound to a domain goes to no peer but that of this name.
+        """
         request = lease.request
         if request.prepared_until_ms is not None:
             return
@@ -298,7 +301,8 @@ class Peering:
             peer = self._registry.remotes.get(name)
             if peer is None or terms.ask not in (when, AskWhen.NONE_CAN_NOW):
                 continue
-            if name != request.from_peer and peer.gateway_id not in request.via:
+            is_bound_elsewhere = bool(request.domain) and request.domain != name
+            if not is_bound_elsewhere and name != request.from_peer and peer.gateway_id not in request.via:
                 yield peer
 
     def _to_spare(self, peer: RemoteSite, place: Reach) -> int:
