@@ -44,7 +44,10 @@ _SURE = 0.01
 """Where the quantiles are no further apart than this, a hundredth of the lead, all futures agree."""
 
 _BEYOND = 0.5
-"""How far, in spreads, an end goes beyond all errors that were seen where even these are not enough."""
+"""How far, in spreads, an end goes beyond all errors that were seen where even these are not enough, at most.
+
+No further than these are from each other: one miss by a moment does not widen intervals that are right to the second.
+"""
 
 _PRIOR = sorted((1.25 * (place - ENOUGH // 2) / (ENOUGH // 2) for place in range(ENOUGH)), key=abs)
 """Errors that count until enough were seen: the first intervals are a quarter wider than the futures alone say.
@@ -173,11 +176,11 @@ def _ends(ordered: Sequence[float], low: float, high: float) -> tuple[float, flo
 
 def _at(ordered: Sequence[float], share: float) -> float:
     """Interpolate at this share (Hyndman and Fan's definition 6), and up to `_BEYOND` further than all of them."""
-    place = share * (len(ordered) + 1)
+    place, beyond = share * (len(ordered) + 1), min(_BEYOND, ordered[-1] - ordered[0])
     if place < 1:
-        return ordered[0] - _BEYOND * (1 - place)
+        return ordered[0] - beyond * (1 - place)
     if place >= len(ordered):
-        return ordered[-1] + _BEYOND * (place - len(ordered))
+        return ordered[-1] + beyond * (place - len(ordered))
     below = int(place)
     return ordered[below - 1] + (place - below) * (ordered[below] - ordered[below - 1])
 
