@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 from leasehold.cli.main import app
 from leasehold.experiments.calibration import world
 from leasehold.experiments.calibration.plan import plan
+from leasehold.forecasting.calibration import interval_score
 from leasehold.simulation.calibrate import Sampling, calibrate
+from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 
 LOG = "KTH-SP2.swf.gz"
 
@@ -71,3 +73,26 @@ def test_a_workload_that_is_asked_for_by_name_needs_its_log(tmp_path: Path) -> N
     assert said.exit_code != 0
     assert isinstance(said.exception, Exception)
     assert f"--logs: got '{tmp_path}', expected a folder with NASA-iPSC-1993-3.1-cln.swf.gz" in str(said.exception)
+
+
+def test_predictions_are_set_beside_the_quantiles_of_earlier_waits(logs: Path) -> None:
+    """Of those that both could make: hits and mean scores, by kind and by whether futures agreed."""
+    asked = ["sim", "calibrate", str(logs / LOG), "--procs", "48", "--sample", "100", "--replications", "4"]
+    told = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+    scenario = scenario_for_log(logs / LOG, LogOptions("48"), {})
+    both = [
+        (one.interval, one.baseline, one.made_ms, one.happened_ms or 0, one.raw.is_sure)
+        for one in calibrate(scenario, Sampling(100, 4, 0)).predictions
+        if one.baseline is not None
+    ]
+    assert sum(row["scored"] for row in told["climate"]) == len(both) > 20
+    for row in told["climate"]:
+        alike = [one for one in both if one[-1] is row["is_sure"]]
+        assert row["kind"] == {"what": "start", "whom": "own", "site": ""}
+        assert row["covered"] == sum(own.low_ms <= at_ms <= own.high_ms for own, _, _, at_ms, _ in alike)
+        assert row["climate_covered"] == sum(their.low_ms <= at_ms <= their.high_ms for _, their, _, at_ms, _ in alike)
+        assert row["climate_loss"] == pytest.approx(
+            sum(interval_score(their, made_ms, at_ms) for _, their, made_ms, at_ms, _ in alike)
+        )
+    printed = CliRunner().invoke(app, asked).stdout
+    assert "Beside the 5 % and 95 % quantiles of earlier waits (the climate)" in printed

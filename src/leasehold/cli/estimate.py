@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from leasehold.protocol.forecasts import CalibrationScore, Estimate, LeaseEstimate
+    from leasehold.simulation.calibrate import AgainstClimate
 
 app = typer.Typer(help="Show when leases start and end, with 90 % intervals.", no_args_is_help=True)
 
@@ -123,6 +124,28 @@ def show_scores(scores: "Sequence[CalibrationScore]") -> None:
     """Print scores, one kind of prediction a line."""
     columns = ["", "of", "site", "futures", "scored", "covered", "95 % interval", "early", "late", "factor"]
     answer_table(columns, list(map(_score, scores)), range(4, 10))
+
+
+def show_climate(found: "Sequence[AgainstClimate]") -> None:
+    """Print how predictions did beside the quantiles of earlier waits, for those that both could make."""
+    if found:
+        columns = ["", "of", "futures", "scored", "covered", "climate covers", "score", "climate's", "better by"]
+        answer("\nBeside the 5 % and 95 % quantiles of earlier waits (the climate); of scores less is better:\n")
+        answer_table(columns, list(map(_beside, found)), range(3, 9))
+
+
+def _beside(one: "AgainstClimate") -> list[str]:
+    return [
+        WORDS[one.kind.what],
+        one.kind.whom,
+        "agree" if one.is_sure else "differ",
+        str(one.scored),
+        f"{one.covered / one.scored:.1%}",
+        f"{one.climate_covered / one.scored:.1%}",
+        f"{one.loss / one.scored:.2f}",
+        f"{one.climate_loss / one.scored:.2f}",
+        f"{one.gain:.0%}",
+    ]
 
 
 def _score(one: "CalibrationScore") -> list[str]:

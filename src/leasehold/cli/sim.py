@@ -508,23 +508,30 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument for each option
     seed: Seed = None,
     json: Json = False,
 ) -> None:
-    """Predict in a simulation when requests start, from what was known then, and score that."""
+    """Predict in a simulation when requests start, from what was known then, and score that.
+
+    Beside it is how the quantiles of earlier waits of the same kind do, which look at nothing else: the climate.
+    """
     options.keep_tables_lean()
-    from leasehold.cli.estimate import show_scores
+    from dataclasses import asdict
+
+    from leasehold.cli.estimate import show_climate, show_scores
     from leasehold.protocol.forecasts import show_score
-    from leasehold.simulation.calibrate import Sampling, calibrate
+    from leasehold.simulation.calibrate import Sampling, against_climate, calibrate
     from leasehold.simulation.scenario.from_log import LogOptions
     from leasehold.study import scenario_of
 
     overrides = _Overrides(policy, seed=seed, horizon_s=horizon)
     scenario = scenario_of(source, LogOptions(procs, guests=guests), overrides.keys())
     found = calibrate(scenario, Sampling(sample, replications, seed or 0))
-    scores = list(map(show_score, found.scores))
+    scores, climate = list(map(show_score, found.scores)), against_climate(found.predictions)
     if json:
-        raw = list(map(show_score, found.raw_scores))
-        answer_json({"scores": scores, "uncorrected": raw, "at_once": found.trivial, "unknown": found.unknown})
+        raw, beside = list(map(show_score, found.raw_scores)), list(map(asdict, climate))
+        counts = {"at_once": found.trivial, "unknown": found.unknown}
+        answer_json({"scores": scores, "uncorrected": raw, "climate": beside, **counts})
         return
     show_scores(scores)
+    show_climate(climate)
     answer(f"\n{found.trivial} more started at once; of {found.unknown} nothing could be said.")
 
 

@@ -7,7 +7,7 @@ in the order in which it happens, and corrects later intervals (`leasehold.forec
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import chain
@@ -19,11 +19,13 @@ from leasehold.forecasting.calibration import (
     ENOUGH,
     MISS,
     START,
+    WHAT,
     Calibration,
     Interval,
     Kind,
     Raw,
     Score,
+    interval_score,
 )
 from leasehold.forecasting.calibration import KEPT as KEPT_ERRORS
 from leasehold.forecasting.estimates import whom
@@ -99,6 +101,58 @@ class Prediction:
         """How wide the interval is, as a multiple of the time that it really took (at least a second)."""
         assert self.happened_ms is not None
         return (self.interval.high_ms - self.interval.low_ms) / max(1_000, self.happened_ms - self.made_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstClimate:
+    """How those predictions of one kind did that the climate (`Prediction.baseline`) could make too.
+
+    ``kind, is_sure``           of which these are; at whatever site
+    ``scored``                  how many there are
+    ``covered, climate_covered``  how many intervals contained what happened
+    ``loss, climate_loss``      sums of their interval scores (`leasehold.forecasting.calibration.interval_score`)
+    """
+
+    kind: Kind
+    is_sure: bool
+    scored: int
+    covered: int
+    loss: float
+    climate_covered: int
+    climate_loss: float
+
+    @property
+    def gain(self) -> float:
+        """By which share the mean score is less than the climate's; below 0 where it is more."""
+        return 1 - self.loss / self.climate_loss if self.climate_loss else 0.0
+
+
+def against_climate(predictions: Iterable[Prediction]) -> list[AgainstClimate]:
+    """Set scored predictions beside the climate, by what is predicted, for whom, and whether all futures agreed."""
+    groups: dict[tuple[Kind, bool], list[tuple[Prediction, Interval, int]]] = {}
+    for one in predictions:
+        if one.baseline is not None and one.happened_ms is not None:
+            groups.setdefault((_at_any_site(one.kind), one.raw.is_sure), []).append(
+                (one, one.baseline, one.happened_ms)
+            )
+    return [
+        AgainstClimate(
+            kind,
+            is_sure,
+            len(found),
+            sum(one.interval.covers(at_ms) for one, _, at_ms in found),
+            sum(interval_score(one.interval, one.made_ms, at_ms) for one, _, at_ms in found),
+            sum(climate.covers(at_ms) for _, climate, at_ms in found),
+            sum(interval_score(climate, one.made_ms, at_ms) for one, climate, at_ms in found),
+        )
+        for (kind, is_sure), found in sorted(
+            groups.items(), key=lambda item: (WHAT.index(item[0][0].what), item[0][0].whom, item[0][1])
+        )
+    ]
+
+
+def _at_any_site(kind: Kind) -> Kind:
+    return Kind(kind.what, kind.whom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +284,7 @@ class _Scorer:
         heappush(self.due, (made.interval.high_ms, lease.id, what))
 
     def _baseline(self, kind: Kind, now_ms: int) -> Interval | None:
-        waits_ms = sorted(self.waits_ms.get(kind.wider()[1], ()))
+        waits_ms = sorted(self.waits_ms.get(_at_any_site(kind), ()))
         if len(waits_ms) < ENOUGH:
             return None
         low, middle, high = (waits_ms[int(share * (len(waits_ms) - 1) + 0.5)] for share in (MISS, 0.5, 1 - MISS))
@@ -247,7 +301,7 @@ class _Scorer:
             known = made.kind, made.raw
             self.calibration.happened(*known, made.interval, made.made_ms, at_ms, was_overdue=made.is_overdue)
             self.uncorrected.happened(*known, made.raw_interval, made.made_ms, at_ms)
-            self.waits_ms.setdefault(made.kind.wider()[1], deque(maxlen=KEPT_ERRORS)).append(at_ms - made.made_ms)
+            self.waits_ms.setdefault(_at_any_site(made.kind), deque(maxlen=KEPT_ERRORS)).append(at_ms - made.made_ms)
             self.done.append(replace(made, happened_ms=at_ms))
 
     def pass_time(self, now_ms: int) -> None:

@@ -14,16 +14,16 @@ with_climate, climate_covered, climate_score, score  of those predictions that t
 =========== ================================================================================================
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import product
 from math import log1p
 from pathlib import Path
 from statistics import median
 
 from leasehold.experiments.calibration.plan import plan
-from leasehold.forecasting.calibration import CONTINUES, START, interval_score
+from leasehold.forecasting.calibration import CONTINUES, START
 from leasehold.forecasting.estimates import OWN
-from leasehold.simulation.calibrate import Prediction, Sampling, calibrate
+from leasehold.simulation.calibrate import Prediction, Sampling, against_climate, calibrate
 
 GROUPS = {"own-start": (START, True), "guests-start": (START, False), "guests-continue": (CONTINUES, False)}
 AGREEMENT = {"differ": False, "agree": True}
@@ -48,7 +48,7 @@ def measure(name: str, seed: int, folder: Path | None) -> dict[str, float]:
     return measured
 
 
-def _measured(predictions: Iterable[Prediction]) -> dict[str, float]:
+def _measured(predictions: Sequence[Prediction]) -> dict[str, float]:
     sums = dict.fromkeys(METRICS, 0.0)
     relative: list[float] = []
     for one in predictions:
@@ -62,10 +62,10 @@ def _measured(predictions: Iterable[Prediction]) -> dict[str, float]:
         sums["alone"] += one.raw_interval.covers(at_ms)
         sums["log_width"] += log1p(leads_s[1]) - log1p(leads_s[0])
         relative.append(one.relative_width)
-        if one.baseline is not None:
-            sums["with_climate"] += 1
-            sums["climate_covered"] += one.baseline.covers(at_ms)
-            sums["climate_score"] += interval_score(one.baseline, one.made_ms, at_ms)
-            sums["score"] += interval_score(interval, one.made_ms, at_ms)
+    for beside in against_climate(predictions):
+        sums["with_climate"] += beside.scored
+        sums["climate_covered"] += beside.climate_covered
+        sums["climate_score"] += beside.climate_loss
+        sums["score"] += beside.loss
     sums["relative"] = median(relative) if relative else 0.0
     return sums
