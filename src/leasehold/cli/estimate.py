@@ -1,5 +1,6 @@
 """``leasehold estimate``: when leases start, continue and end, and how earlier predictions did."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from leasehold.protocol.forecasts import CalibrationScore, Estimate, LeaseEstimate
+    from leasehold.protocol.forecasts import CalibrationScore, Estimate, Expectation, JobEstimate, LeaseEstimate
     from leasehold.simulation.calibrate import AgainstClimate
 
 app = typer.Typer(help="Show when leases start and end, with 90 % intervals.", no_args_is_help=True)
@@ -23,21 +24,25 @@ WORDS = {"start": "starts", "continues": "continues", "end": "ends"}
 
 @app.command("list")
 def list_estimates(json: Json = False) -> None:
-    """List when open leases are expected to start, to continue and to end."""
+    """List when open leases, and jobs that wait for nodes, are expected to start, to continue and to end."""
     with gateway() as client:
         found = client.forecasts.list()
     if json:
-        answer_json({"estimates": found})
+        answer_json({"estimates": found.leases, "jobs": found.jobs})
         return
     at = times.now()
+    every: list[tuple[str, Expectation]] = [
+        *((f"lease {lease.lease}", lease) for lease in found.leases),
+        *((f"job {waiting.job}", waiting) for waiting in found.jobs),
+    ]
     rows = [
-        [str(one.lease), WORDS[estimate.what], *_times(estimate, at), f"{one.preempted_share:.0%}"]
-        for one in found
+        [name, WORDS[estimate.what], *_times(estimate, at), f"{one.preempted_share:.0%}"]
+        for name, one in every
         for estimate in one.estimates
     ]
-    answer_table(["lease", "", "expected", "earliest", "latest", "preempted"], rows, [2, 3, 4, 5])
-    if found:
-        oldest_s = max(one.age_s for one in found)
+    answer_table(["of", "", "expected", "earliest", "latest", "preempted"], rows, [2, 3, 4, 5])
+    if every:
+        oldest_s = max(one.age_s for _, one in every)
         answer(f"\n90 % intervals, worked out {times.show_duration(oldest_s)} ago.")
 
 
@@ -60,30 +65,34 @@ def job(
     job_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="Number of a job.", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Show when the leases of a job's attempts are expected to start and to end, and what may move that.
+    """Show when a job is expected to start and to end, and what may move that.
 
-    Nothing can be said of a job that waits for nodes, since machines were not asked for yet.
+    Of a job that waits for nodes, from futures in which it asks for machines now; else of the leases of its attempts.
     """
     from leasehold.client import NotFound
 
     found: list[LeaseEstimate] = []
+    waiting: JobEstimate | None = None
     with gateway() as client:
-        for attempt in client.jobs.get(job_id).attempts:
-            if attempt.lease is not None and attempt.ended_at is None:
-                try:
-                    found.append(client.forecasts.get(attempt.lease))
-                except NotFound:
-                    continue  # nothing is known yet
+        attempts = [one for one in client.jobs.get(job_id).attempts if one.lease is not None and one.ended_at is None]
+        for attempt in attempts:
+            with suppress(NotFound):  # nothing is known yet
+                found.append(client.forecasts.get(attempt.lease or 0))
+        if not attempts:
+            with suppress(NotFound):
+                waiting = client.forecasts.of_job(job_id)
     if json:
-        answer_json({"estimates": found})
+        answer_json({"estimates": found, "waiting": waiting})
+    elif waiting is not None:
+        answer("\n".join(sentences(waiting, times.now())))
     elif found:
         answer("\n".join(line for one in found for line in [f"lease {one.lease}", *sentences(one, times.now())]))
     else:
-        answer(f"Nothing can be said of job {job_id}: it has ended, or waits for nodes, or was not looked at yet.")
+        answer(f"Nothing can be said of job {job_id}: it has ended, has no node to wait for, or was not looked at yet.")
 
 
-def sentences(found: "LeaseEstimate", at: "datetime") -> list[str]:
-    """Say what is expected of a lease, a line for each thing, and below it what may move that."""
+def sentences(found: "Expectation", at: "datetime") -> list[str]:
+    """Say what is expected of a lease or job, a line for each thing, and below it what may move that."""
     lines: list[str] = []
     for one in found.estimates:
         expected, earliest, latest = _times(one, at)

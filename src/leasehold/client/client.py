@@ -41,6 +41,7 @@ from leasehold.protocol.files import FileList, FileSpec, StoredFile
 from leasehold.protocol.forecasts import (
     Calibration,
     EstimateList,
+    JobEstimate,
     LeaseEstimate,
     SnapshotQuery,
     WhatIf,
@@ -482,14 +483,19 @@ class Forecasts(Noun[W]):
     """Ask when leases start, continue and end, how earlier answers did, and what would happen if."""
 
     @Asking
-    def list(self) -> Call[tuple[LeaseEstimate, ...]]:
-        """Give what is expected of the open leases that are visible."""
-        return Call("GET", "/v1/estimates", lambda response: response.read(EstimateList).leases)
+    def list(self) -> Call[EstimateList]:
+        """Give what is expected of the open leases, and of the jobs that wait for nodes, that are visible."""
+        return Call("GET", "/v1/estimates", reads(EstimateList))
 
     @Asking
     def get(self, lease_id: int) -> Call[LeaseEstimate]:
         """Give what is expected of one lease; raises NotFound, also where nothing is said of it yet."""
         return Call("GET", f"/v1/estimates/{lease_id}", reads(LeaseEstimate))
+
+    @Asking
+    def of_job(self, job_id: int) -> Call[JobEstimate]:
+        """Give what is expected of a job that waits for nodes; raises NotFound, also where nothing is said of it."""
+        return Call("GET", f"/v1/jobs/{job_id}/estimate", reads(JobEstimate))
 
     @Asking
     def calibration(self) -> Call[Calibration]:

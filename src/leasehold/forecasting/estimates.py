@@ -17,6 +17,12 @@ from leasehold.model.request import LeaseType, Request
 OWN = "own"
 """Whom predictions for own users' requests are for; guests are told apart by their lease type."""
 
+JOB = "job"
+"""Whom predictions for jobs are for that wait for nodes, and so have no lease yet."""
+
+JOB_NUMBERS = 1 << 39
+"""From here on are the numbers of the requests that such jobs would make: above leases, below `FIRST_ARRIVAL`."""
+
 _SHARE_KNOWN = 0.95
 """In so many futures something has to happen by the horizon for a time to be said at all."""
 
@@ -29,7 +35,7 @@ _SUSPENDED = frozenset({LeaseState.SUSPENDING, LeaseState.SUSPENDED})
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One prediction about one lease.
+    """One prediction about one lease, or one job that waits for nodes.
 
     ``what``      one of `leasehold.forecasting.calibration.WHAT`
     ``interval``  None where it may not happen in the time that was looked at
@@ -38,7 +44,6 @@ class Estimate:
     ``moved_by``  what may move it, the most likely cause first
     """
 
-    lease_id: int
     kind: Kind
     made_ms: int
     interval: Interval | None
@@ -54,12 +59,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class LeaseEstimates:
-    """What is said of one lease.
+    """What is said of one lease, or of one job that waits for nodes.
 
+    ``number``           of the lease; of a job that of the request that it would make
     ``preempted_share``  the share of futures in which it is preempted before its end
     """
 
-    lease_id: int
+    number: int
     estimates: tuple[Estimate, ...]
     preempted_share: float
 
@@ -75,49 +81,79 @@ def whom(request: Request) -> str:
 
 
 def estimate(
-    snapshot: Snapshot, calibration: Calibration, how: Forecast, about: Iterable[int] | None = None
+    snapshot: Snapshot,
+    calibration: Calibration,
+    how: Forecast,
+    about: Iterable[int] | None = None,
+    jobs: Sequence[Request] = (),
 ) -> list[LeaseEstimates]:
-    """Say of leases that are open what is to be expected of them, by default of all; raises as `rebuild` does."""
+    """Say of leases that are open what is to be expected of them, by default of all; raises as `rebuild` does.
+
+    ``jobs`` are the requests that jobs would make that wait for nodes, the first to come first: in futures they make
+    them at once. That a node has to fit besides is left to the correction by earlier errors.
+    """
     wanted = None if about is None else set(about)
     leases = [lease for lease in snapshot.leases if wanted is None or lease.id in wanted]
-    if not leases:
+    if not leases and not jobs:
         return []
-    futures = simulate(snapshot, [lease.id for lease in leases], how)
-    return [of_lease(lease, futures, snapshot, calibration) for lease in leases]
+    futures = simulate(snapshot, [*(lease.id for lease in leases), *(one.id for one in jobs)], how, extra=jobs)
+    return [
+        *(of_lease(lease, futures, snapshot, calibration) for lease in leases),
+        *(of_job(request, futures, snapshot, calibration) for request in jobs),
+    ]
 
 
 def of_lease(lease: Lease, futures: Sequence[Future], snapshot: Snapshot, calibration: Calibration) -> LeaseEstimates:
     """Say what futures have to say about one lease, which is in all of them."""
-    fates = [future.fates[lease.id] for future in futures]
-    now_ms, found = snapshot.taken_ms, list[Estimate]()
+    told = _Told(lease.id, whom(lease.request), lease.site, futures, calibration, snapshot.taken_ms)
+    found = list[Estimate]()
     if lease.first_start_ms < 0:
-        found.append(_estimate(lease, START, futures, [fate.start_ms for fate in fates], calibration, now_ms))
+        found.append(told.of(START, [fate.start_ms for fate in told.fates]))
     elif lease.state in _SUSPENDED:
-        found.append(_estimate(lease, CONTINUES, futures, [fate.continues_ms for fate in fates], calibration, now_ms))
-    found.append(_estimate(lease, END, futures, [fate.end_ms for fate in fates], calibration, now_ms))
-    return LeaseEstimates(lease.id, tuple(found), sum(fate.preempted > 0 for fate in fates) / len(fates))
+        found.append(told.of(CONTINUES, [fate.continues_ms for fate in told.fates]))
+    found.append(told.of(END, [fate.end_ms for fate in told.fates]))
+    return LeaseEstimates(lease.id, tuple(found), told.preempted_share)
 
 
-def _estimate(
-    lease: Lease,
-    what: str,
-    futures: Sequence[Future],
-    times: Sequence[int | None],
-    calibration: Calibration,
-    now_ms: int,
-) -> Estimate:
-    kind = Kind(what, whom(lease.request), lease.site)
-    known = [at_ms for at_ms in times if at_ms is not None]
-    fates = [future.fates[lease.id] for future in futures]
-    sites = Counter(fate.site for fate in fates if fate.site)
-    shares = tuple(
-        (name, count / len(fates)) for name, count in sorted(sites.items(), key=lambda one: (-one[1], one[0]))
-    )
-    if len(known) < _SHARE_KNOWN * len(times):
-        return Estimate(lease.id, kind, now_ms, None, None, shares, _moved_by(lease, futures, times, shares))
-    raw = Raw.of([at_ms - now_ms for at_ms in known])
-    interval = calibration.interval(kind, raw, now_ms)
-    return Estimate(lease.id, kind, now_ms, interval, raw, shares, _moved_by(lease, futures, times, shares))
+def of_job(request: Request, futures: Sequence[Future], snapshot: Snapshot, calibration: Calibration) -> LeaseEstimates:
+    """Say what futures have to say about a job that waits for nodes, which makes this request in all of them."""
+    told = _Told(request.id, JOB, request.domain, futures, calibration, snapshot.taken_ms)
+    starts, ends = [fate.start_ms for fate in told.fates], [fate.end_ms for fate in told.fates]
+    if any(start is None and end is not None for start, end in zip(starts, ends, strict=True)):
+        ends = [None for _ in ends]  # refused is not done
+    return LeaseEstimates(request.id, (told.of(START, starts), told.of(END, ends)), told.preempted_share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What futures tell of a lease or request; ``site`` is where it is, "" for nowhere."""
+
+    number: int
+    whom: str
+    site: str
+    futures: Sequence[Future]
+    calibration: Calibration
+    now_ms: int
+
+    @property
+    def fates(self) -> list[Fate]:
+        return [future.fates[self.number] for future in self.futures]
+
+    @property
+    def preempted_share(self) -> float:
+        return sum(fate.preempted > 0 for fate in self.fates) / len(self.futures)
+
+    def of(self, what: str, times: Sequence[int | None]) -> Estimate:
+        kind, known = Kind(what, self.whom, self.site), [at_ms for at_ms in times if at_ms is not None]
+        sites = Counter(fate.site for fate in self.fates if fate.site)
+        ordered = sorted(sites.items(), key=lambda one: (-one[1], one[0]))
+        shares = tuple((name, count / len(self.futures)) for name, count in ordered)
+        moved_by = _moved_by(self, times, shares)
+        if len(known) < _SHARE_KNOWN * len(times):
+            return Estimate(kind, self.now_ms, None, None, shares, moved_by)
+        raw = Raw.of([at_ms - self.now_ms for at_ms in known])
+        interval = self.calibration.interval(kind, raw, self.now_ms)
+        return Estimate(kind, self.now_ms, interval, raw, shares, moved_by)
 
 
 # --- of a request that is not made yet ---------------------------------------------------------------------
@@ -173,15 +209,14 @@ def foresee(
 # --- what may move it --------------------------------------------------------------------------------------
 
 
-def _moved_by(
-    lease: Lease, futures: Sequence[Future], times: Sequence[int | None], sites: Sequence[tuple[str, float]]
-) -> tuple[str, ...]:
+def _moved_by(told: _Told, times: Sequence[int | None], sites: Sequence[tuple[str, float]]) -> tuple[str, ...]:
     """Name what goes with early and late times over the futures."""
+    futures, fates = told.futures, told.fates
     latest = max(future.until_ms for future in futures)
     when = [latest if at_ms is None else at_ms for at_ms in times]
     if len(set(when)) < 2 or len(futures) < _FEWEST_TO_CORRELATE:  # noqa: PLR2004 - nothing moves
         return ()
-    names = list(dict.fromkeys([*([lease.site] if lease.site else []), *(name for name, _ in sites)]))
+    names = list(dict.fromkeys([*([told.site] if told.site else []), *(name for name, _ in sites)]))
     causes: dict[str, Sequence[float]] = {}
     spans = [max(1, future.until_ms - futures[0].taken_ms) for future in futures]
     for name in names:
@@ -191,16 +226,11 @@ def _moved_by(
         ]
     causes["guests yet to come"] = [one.guests / span for one, span in zip(futures, spans, strict=True)]
     if len(names) > 1:
-        causes["at which site it starts"] = [names.index(site) if (site := _site(one, lease)) else 0 for one in futures]
-    if any(one.fates[lease.id].preempted for one in futures):
-        causes["whether it is preempted"] = [one.fates[lease.id].preempted for one in futures]
+        causes["at which site it starts"] = [names.index(fate.site) if fate.site else 0 for fate in fates]
+    if any(fate.preempted for fate in fates):
+        causes["whether it is preempted"] = [fate.preempted for fate in fates]
     weighed = [(abs(correlation(when, values)), cause) for cause, values in causes.items()]
     return tuple(cause for weight, cause in sorted(weighed, key=lambda one: -one[0]) if weight >= _MOVES)
-
-
-def _site(future: Future, lease: Lease) -> str:
-    fate: Fate = future.fates[lease.id]
-    return fate.site
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> float:

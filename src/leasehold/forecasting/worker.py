@@ -34,6 +34,7 @@ _ESTIMATES = TypeAdapter(list[LeaseEstimates])
 _COMPARISON = TypeAdapter(Comparison)
 _FORESEE = TypeAdapter(tuple[Request, tuple[LeaseType, ...]])
 _FORESEEN = TypeAdapter(list[Foreseen])
+_JOBS = TypeAdapter(tuple[Request, ...])
 Json = dict[str, Any]
 
 
@@ -42,10 +43,17 @@ class ForecastFailed(LeaseholdError):
 
 
 def ask_estimates(
-    snapshot: Snapshot, memory: Sequence[Json], about: Sequence[int], *, replications: int, seed: int, budget_s: float
+    snapshot: Snapshot,
+    memory: Sequence[Json],
+    about: Sequence[int],
+    jobs: Sequence[Request] = (),
+    *,
+    replications: int,
+    seed: int,
+    budget_s: float,
 ) -> bytes:
-    """Write a request for estimates about some leases, for at most about so many seconds of work."""
-    asked = {"memory": list(memory), "about": list(about)}
+    """Write a request for estimates about some leases and jobs, for at most about so many seconds of work."""
+    asked = {"memory": list(memory), "about": list(about), "jobs": _JOBS.dump_python(tuple(jobs), mode="json")}
     return _message(
         asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
     )
@@ -145,7 +153,8 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
             for kind, part_s in zip(kinds, [*parts[1:], 0.0], strict=True)
         }
         return _FORESEEN.dump_json(foresee(snapshot, calibration, hows, request))
-    found = estimate(snapshot, Calibration.recalled(asked["memory"]), how, asked["about"])
+    jobs = _JOBS.validate_json(json.dumps(asked["jobs"]))
+    found = estimate(snapshot, Calibration.recalled(asked["memory"]), how, asked["about"], jobs)
     return _ESTIMATES.dump_json(found)
 
 

@@ -54,7 +54,16 @@ class Estimate(ResponseModel):
     moved_by: tuple[str, ...] = Field(description="What may move it, the most likely cause first; empty: nothing seen.")
 
 
-class LeaseEstimate(ResponseModel):
+class Expectation(ResponseModel):
+    """What is expected of something that may have to wait, and how old that is."""
+
+    made_at: Moment = Field(description="The state of the gateway that it rests on.")
+    age_s: Seconds = Field(description="How old that is.")
+    preempted_share: float = Field(description="The share of simulated futures in which it is preempted.")
+    estimates: tuple[Estimate, ...]
+
+
+class LeaseEstimate(Expectation):
     """What is expected of a lease."""
 
     model_config = examples(
@@ -62,23 +71,32 @@ class LeaseEstimate(ResponseModel):
     )
 
     lease: int
-    made_at: Moment = Field(description="The state of the gateway that it rests on.")
-    age_s: Seconds = Field(description="How old that is.")
-    preempted_share: float = Field(description="The share of simulated futures in which it is preempted.")
-    estimates: tuple[Estimate, ...]
+
+
+class JobEstimate(Expectation):
+    """What is expected of a job that waits for nodes, and so has no lease yet."""
+
+    model_config = examples(
+        {"job": 7, "made_at": A_MOMENT, "age_s": 4, "preempted_share": 0.1, "estimates": [_ESTIMATE]}
+    )
+
+    job: int
 
 
 class EstimateList(ResponseModel):
-    """What is expected of the open leases, by number."""
+    """What is expected of the open leases, and of the jobs that wait for nodes, by number."""
 
     leases: tuple[LeaseEstimate, ...]
+    jobs: tuple[JobEstimate, ...]
 
 
 class CalibrationScore(ResponseModel):
     """How the predictions of one kind did."""
 
     what: str = Field(description="`start`, `continues` or `end`.")
-    whom: OrEmpty = Field(description="`own` users, or a lease type of guests; empty: all.")
+    whom: OrEmpty = Field(
+        description="`own` users, a lease type of guests, or `job`: of jobs that waited for nodes; empty: all."
+    )
     site: OrEmpty = Field(description="At which site; empty: at any.")
     is_sure: bool = Field(description="Those in which all simulated futures agreed, or the others.")
     scored: int = Field(description="Predictions of which it is known what happened.")
@@ -101,7 +119,8 @@ def show_score(score: "Score") -> CalibrationScore:
 class ScoredPrediction(ResponseModel):
     """A prediction, and what happened."""
 
-    lease: int
+    lease: OrNone[int] = Field(description="The lease that it was about; null: it was about a job.")
+    job: OrNone[int] = Field(description="The job that waited for nodes; null: it was about a lease.")
     what: str
     made_at: Moment
     earliest_at: Moment

@@ -235,8 +235,8 @@ class Job(ResponseModel):
     deadline: OrNone[Moment] = Field(description="When it must be finished.")
     ended_at: OrNone[Moment]
     expected: OrNone[ExpectedStart] = Field(
-        description="When the lease of its present attempt is expected to start or to continue; null: it has machines, "
-        "none were asked for yet, or nothing is known."
+        description="When it is expected to start, or the lease of its present attempt to continue; null: it has "
+        "machines, or nothing is known yet."
     )
     next_try_at: OrNone[Moment] = Field(
         description="Latest time of the next attempt; earlier if capacity becomes free."

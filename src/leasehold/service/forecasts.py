@@ -4,8 +4,9 @@ The engine only copies its leases, between two steps. Everything else is done in
 (`leasehold.forecasting.worker`), one thing at a time, so that forecasts cost the gateway next to nothing: it rests
 between two rounds for as long as its share of a processor asks.
 
-Of each lease the first prediction of each kind is kept until it is known what happened: that is scored, and corrects
-later intervals (`leasehold.forecasting.calibration`). Predictions, scores and what was learnt are in the store.
+Of each lease, and each job that waits for nodes, the first prediction of each kind is kept until it is known what
+happened: that is scored, and corrects later intervals (`leasehold.forecasting.calibration`). Predictions, scores and
+what was learnt are in the store.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import json
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,13 +26,14 @@ import structlog
 
 from leasehold.forecasting import worker
 from leasehold.forecasting.calibration import CONTINUES, END, Calibration, Interval, Kind, Raw
-from leasehold.forecasting.estimates import Estimate, Foreseen, LeaseEstimates
+from leasehold.forecasting.estimates import JOB_NUMBERS, Estimate, Foreseen, LeaseEstimates
 from leasehold.forecasting.file import Recording
 from leasehold.forecasting.learnt import KEPT
 from leasehold.forecasting.replay import Recorder
 from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, past_of, ran_ms
 from leasehold.forecasting.what_if import Comparison
 from leasehold.gateway.gateway import Gateway
+from leasehold.jobs.job import JobRecord, JobState
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
@@ -43,6 +45,7 @@ from leasehold.service.metrics import PREDICTED, EstimateGauges
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store
+from leasehold.service.waiting_jobs import WaitingJob, waiting_jobs
 
 ESTIMATES = "estimates"
 """Name of the text in the store that has predictions, scores and what was learnt."""
@@ -115,12 +118,14 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One prediction; ``turn`` tells apart the times that a guest was suspended, ``happened_ms`` is None before.
+    """One prediction; ``happened_ms`` is None before.
 
+    ``number``      of the lease, or from `JOB_NUMBERS` on of a job
+    ``turn``        tells apart the times that a guest was suspended, and those that a job has waited for nodes
     ``is_overdue`` says that its interval was over before it happened, and that this is scored.
     """
 
-    lease_id: int
+    number: int
     what: str
     whom: str
     site: str
@@ -132,6 +137,21 @@ class Prediction:
     raw: tuple[float, float, float]
     happened_ms: int | None = None
     is_overdue: bool = False
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """What it is told from others by."""
+        return self.number, self.what, self.turn
+
+    @property
+    def lease_id(self) -> int | None:
+        """The lease that it is about; None where that is a job."""
+        return self.number if self.number < JOB_NUMBERS else None
+
+    @property
+    def job_id(self) -> int | None:
+        """The job that it is about; None where that is a lease."""
+        return None if self.number < JOB_NUMBERS else self.number - JOB_NUMBERS
 
     @property
     def kind(self) -> Kind:
@@ -146,7 +166,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What is said of a lease, and when that was worked out."""
+    """What is said of a lease, or of a job that waits for nodes, and when that was worked out."""
 
     made_ms: int
     of: LeaseEstimates
@@ -176,9 +196,18 @@ class Forecasts:
         """Give what is said of a lease; None where nothing is, yet or any more."""
         return self._estimated.get(lease_id)
 
+    def of_job(self, job_id: int) -> Estimated | None:
+        """Give what is said of a job that waits for nodes; None where nothing is, yet or any more."""
+        return self._estimated.get(JOB_NUMBERS + job_id)
+
     def all(self) -> list[Estimated]:
         """Give what is said of all leases, by number."""
-        return [self._estimated[number] for number in sorted(self._estimated)]
+        return [self._estimated[number] for number in sorted(self._estimated) if number < JOB_NUMBERS]
+
+    def jobs(self) -> list[tuple[int, Estimated]]:
+        """Give the jobs that wait for nodes, by number, each with what is said of it."""
+        waiting = sorted(number for number in self._estimated if number >= JOB_NUMBERS)
+        return [(number - JOB_NUMBERS, self._estimated[number]) for number in waiting]
 
     def gauges(self) -> EstimateGauges:
         """Say how the estimates are and did."""
@@ -228,18 +257,19 @@ class Forecasts:
 
         Raises Unavailable and ForecastFailed.
         """
-        snapshot = await self._snapshot()
-        learnt = await self._score(snapshot)
+        snapshot, jobs = await self._snapshot_and_jobs()
+        learnt = await self._score(snapshot, jobs)
         wanted = sorted(snapshot.leases, key=lambda lease: (lease.held_since_ms >= 0, lease.id))[:MOST_ESTIMATED]
         self._seed += 1
         found, cpu_s = list[LeaseEstimates](), 0.0
-        if wanted:
+        if wanted or jobs:
             request = await asyncio.to_thread(
                 partial(
                     worker.ask_estimates,
                     snapshot,
                     self.calibration.memory(),
                     [lease.id for lease in wanted],
+                    [job.request for job in jobs],
                     replications=self.settings.replications,
                     seed=self._seed,
                     budget_s=_BUDGET_S,
@@ -247,26 +277,30 @@ class Forecasts:
             )
             answer = await self._worker.ask(request, _BUDGET_S + _GRACE_S)
             found, cpu_s = worker.read_estimates(answer), worker.cpu_s(answer)
-        self._estimated = {one.lease_id: Estimated(snapshot.taken_ms, one) for one in found}
+        self._estimated = {one.number: Estimated(snapshot.taken_ms, one) for one in found}
         self._made_ms = snapshot.taken_ms
-        leases = {lease.id: lease for lease in wanted}
-        is_new = [self._keep(estimate, leases[one.lease_id]) for one in found for estimate in one.estimates]
+        turns = {lease.id: lease.preemptions for lease in wanted} | {job.request.id: job.turn for job in jobs}
+        started = {lease.id for lease in wanted if lease.first_start_ms >= 0}
+        is_new = [
+            self._keep(estimate, one.number, turns[one.number])
+            for one in found
+            for estimate in one.estimates
+            if estimate.what != END or one.number not in started  # what its user wants to know while it waits
+        ]
         if learnt or any(is_new):
             text = self._memory()
             await self._thread.ask(lambda engine: engine.keep_text(ESTIMATES, text))
         return cpu_s
 
-    def _keep(self, estimate: Estimate, lease: Lease) -> bool:
-        """Keep the first prediction of its kind about a lease."""
-        turn = lease.preemptions if estimate.what == CONTINUES else 0
-        key = (lease.id, estimate.what, turn)
+    def _keep(self, estimate: Estimate, number: int, turn: int) -> bool:
+        """Keep the first prediction of its kind about a lease or job."""
+        turn = turn if estimate.what == CONTINUES or number >= JOB_NUMBERS else 0
+        key = (number, estimate.what, turn)
         if estimate.interval is None or estimate.raw is None or key in self._open or len(self._open) >= OPEN_KEPT:
             return False
-        if estimate.what == END and lease.first_start_ms >= 0:
-            return False  # that of a lease that waits is what its user wants to know
         kind, times, raw = estimate.kind, estimate.interval, estimate.raw
         self._open[key] = Prediction(
-            lease.id,
+            number,
             kind.what,
             kind.whom,
             kind.site,
@@ -281,22 +315,30 @@ class Forecasts:
 
     # What happened
 
-    async def _score(self, snapshot: Snapshot) -> bool:
+    async def _score(self, snapshot: Snapshot, jobs: Sequence[WaitingJob]) -> bool:
         """Score predictions of which it is known what happened; says whether any were, or were dropped."""
         there = {lease.id: lease for lease in snapshot.leases}
-        gone = {one.lease_id for one in self._open.values()} - there.keys()
+        waiting = {(job.request.id, job.turn) for job in jobs}
+        gone = {one.lease_id for one in self._open.values() if one.lease_id is not None} - there.keys()
+        moved = {one.job_id for one in self._open.values() if one.job_id and (one.number, one.turn) not in waiting}
         rows = await asyncio.to_thread(lambda: {number: self._store.lease(number) for number in gone})
+        tried = await asyncio.to_thread(lambda: {number: self._job(number) for number in moved})
         known: list[tuple[int, tuple[int, str, int]]] = []
+        dropped = False
         for key, one in list(self._open.items()):
-            row = rows.get(one.lease_id)
-            lease = there.get(one.lease_id) or (None if row is None else row.lease)
-            happened_ms = None if lease is None else _happened_ms(one, lease, row)
+            if one.job_id is not None:
+                happened_ms, is_over = tried[one.job_id].happened(one) if one.job_id in tried else (None, False)
+            else:
+                row = rows.get(one.number)
+                lease = there.get(one.number) or (None if row is None else row.lease)
+                happened_ms = None if lease is None else _happened_ms(one, lease, row)
+                went_on = lease is not None and one.turn != lease.preemptions and one.what == CONTINUES
+                is_over = one.number in gone or went_on
             if happened_ms is not None and happened_ms >= one.made_ms:
                 known.append((happened_ms, key))
-            elif one.lease_id in gone or (
-                lease is not None and one.turn != lease.preemptions and one.what == CONTINUES
-            ):
+            elif is_over:
                 del self._open[key]  # cancelled, failed, or gone on unseen: nothing to score it against
+                dropped = True
         for happened_ms, key in sorted(known):
             one = self._open.pop(key)
             self.calibration.happened(
@@ -308,7 +350,7 @@ class Forecasts:
             one = self._open[key]
             self.calibration.overdue(one.kind, Raw(*one.raw), one.interval, one.made_ms)
             self._open[key] = replace(one, is_overdue=True)
-        return bool(known) or bool(gone) or bool(late)
+        return bool(known) or dropped or bool(late)
 
     def _memory(self) -> str:
         return json.dumps(
@@ -325,16 +367,29 @@ class Forecasts:
             return
         memory = json.loads(text)
         self.calibration = Calibration.recalled(memory["calibration"])
-        self._open = {(one.lease_id, one.what, one.turn): one for one in _predictions(memory["open"])}
+        self._open = {one.key: one for one in _predictions(memory["open"])}
         self.scored.extend(_predictions(memory["scored"]))
         self._seed = memory["seed"]
 
     # How things stand
 
+    def _job(self, job_id: int) -> "_Tried":
+        """Read what became of a job, and when each of its attempts got machines."""
+        row, attempts = self._store.job(job_id), self._store.attempts([job_id])
+        leases = [None if one.lease_id is None else self._store.lease(one.lease_id) for one in attempts]
+        starts = tuple(-1 if lease is None else lease.lease.first_start_ms for lease in leases)
+        return _Tried(None if row is None else row.record, starts)
+
     async def _snapshot(self) -> Snapshot:
-        terms = self._terms()
-        snapshot = await self._thread.ask(lambda engine: engine.snapshot(terms, self._clock()))
-        return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot))
+        snapshot, _ = await self._snapshot_and_jobs()
+        return snapshot
+
+    async def _snapshot_and_jobs(self) -> tuple[Snapshot, list[WaitingJob]]:
+        terms, now_ms = self._terms(), self._clock()
+        snapshot, jobs = await self._thread.ask(
+            lambda engine: (engine.snapshot(terms, now_ms), waiting_jobs(engine, now_ms))
+        )
+        return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot)), jobs
 
     def _history(self, snapshot: Snapshot) -> tuple[PastRequest, ...]:
         """Read what has closed since the last time, and give the last requests, closed and open ones."""
@@ -413,6 +468,24 @@ class Forecasts:
         except LeaseholdError as error:
             _log.warning("no futures were simulated for a plan", cause=str(error))
             return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What became of a job; ``starts_ms`` are when its attempts got machines, below 0 where they did not."""
+
+    record: JobRecord | None
+    starts_ms: tuple[int, ...]
+
+    def happened(self, one: Prediction) -> tuple[int | None, bool]:
+        """Say when what was predicted happened, None where it is not known, and whether the job is over."""
+        if self.record is None:
+            return None, True
+        if one.what == END:
+            is_done = self.record.state in {JobState.COMPLETED, JobState.FAILED}
+            return self.record.ended_ms if is_done else None, self.record.state.is_final
+        started = (start_ms for start_ms in self.starts_ms[one.turn :] if start_ms >= 0)
+        return next(started, None), self.record.state.is_final
 
 
 def _stop(recorder: Recorder) -> Callable[[Engine], bool]:

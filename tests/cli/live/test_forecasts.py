@@ -25,6 +25,7 @@ ESTIMATE = {
     "lease": 42, "made_at": "2026-11-21T10:56:02.000Z", "age_s": 8, "preempted_share": 0.13,
     "estimates": [START, UNKNOWN],
 }  # fmt: skip
+JOB = {name: value for name, value in ESTIMATE.items() if name != "lease"} | {"job": 7, "estimates": [START]}
 SCORE = {
     "what": "start", "whom": "", "site": "", "is_sure": False, "scored": 200, "covered": 181, "covered_share": 0.905,
     "covered_from": 0.856, "covered_to": 0.938, "below": 9, "above": 10, "width": 1.1, "off": 0.2,
@@ -40,11 +41,12 @@ WHAT_IF = {
 
 class TestEstimates:
     def test_all_open_leases_in_a_line_for_each_thing(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("GET", "/v1/estimates", Reply(body={"leases": [ESTIMATE]}))
+        gateway.answer("GET", "/v1/estimates", Reply(body={"leases": [ESTIMATE], "jobs": [JOB]}))
         lines = cli("estimate", "list").out.splitlines()
-        assert lines[0].split() == ["lease", "expected", "earliest", "latest", "preempted"]
-        assert lines[1].split() == ["42", "starts", "10:00", "3:50", "1:00:00", "13%"]
-        assert lines[2].split() == ["42", "ends", "unknown", "13%"]
+        assert lines[0].split() == ["of", "expected", "earliest", "latest", "preempted"]
+        assert lines[1].split() == ["lease", "42", "starts", "10:00", "3:50", "1:00:00", "13%"]
+        assert lines[2].split() == ["lease", "42", "ends", "unknown", "13%"]
+        assert lines[3].split() == ["job", "7", "starts", "10:00", "3:50", "1:00:00", "13%"]
         assert lines[-1] == "90 % intervals, worked out 0:08 ago."
 
     def test_one_lease_with_what_may_move_it(self, cli: Cli, gateway: Gateway) -> None:
@@ -59,9 +61,10 @@ class TestEstimates:
 
     def test_json_is_what_the_gateway_says(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/estimates/42", Reply(body=ESTIMATE))
-        gateway.answer("GET", "/v1/estimates", Reply(body={"leases": [ESTIMATE]}))
+        gateway.answer("GET", "/v1/estimates", Reply(body={"leases": [ESTIMATE], "jobs": [JOB]}))
         assert json.loads(cli("estimate", "show", "42", "--json").out)["estimate"] == ESTIMATE
-        assert json.loads(cli("estimate", "list", "--json").out)["estimates"] == [ESTIMATE]
+        listed = json.loads(cli("estimate", "list", "--json").out)
+        assert (listed["estimates"], listed["jobs"]) == ([ESTIMATE], [JOB])
 
     def test_a_lease_of_which_nothing_is_known_is_not_found(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/estimates/42", problem(404, "no-such-lease", "there is no lease 42"))
@@ -87,9 +90,17 @@ class TestEstimates:
 
     def test_a_job_that_waits_for_nodes(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/jobs/7", Reply(body=job(state="waiting", attempts=[])))
+        gateway.answer(
+            "GET", "/v1/jobs/7/estimate", Reply(body=JOB), Reply(body=JOB), problem(404, "no-such-job", "no")
+        )
+        assert cli("estimate", "job", "7").out.splitlines()[:2] == [
+            "starts at das3 in about 10:00, with 90 % between 3:50 and 1:00:00",
+            "  may be moved by run times of the leases that hold machines at das3",
+        ]
+        assert json.loads(cli("estimate", "job", "7", "--json").out)["waiting"] == JOB
         said = cli("estimate", "job", "7")
-        assert said.out == "Nothing can be said of job 7: it has ended, or waits for nodes, or was not looked at yet.\n"
-        assert said.code == 0
+        unknown = "Nothing can be said of job 7: it has ended, has no node to wait for, or was not looked at yet.\n"
+        assert (said.code, said.out) == (0, unknown)
 
     def test_how_earlier_predictions_did(self, cli: Cli, gateway: Gateway) -> None:
         found: dict[str, Any] = {"coverage": 0.9, "scores": [SCORE], "predictions": []}

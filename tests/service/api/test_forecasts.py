@@ -57,7 +57,7 @@ def test_estimates_are_for_those_who_may_see_the_lease(house: House) -> None:
     _refresh(house)
     other = house.token(consumer="climate")
     assert house.ask("GET", f"/v1/estimates/{lease}", other).status_code == 404
-    assert house.ask("GET", "/v1/estimates", other).json() == {"leases": []}
+    assert house.ask("GET", "/v1/estimates", other).json() == {"leases": [], "jobs": []}
     assert [one["lease"] for one in house.ask("GET", "/v1/estimates", token).json()["leases"]] == [lease]
 
 

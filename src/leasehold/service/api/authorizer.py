@@ -206,6 +206,13 @@ def seen_by(call: Call, permission: Permission, lease_ids: Iterable[int]) -> Cal
     return seen.__contains__
 
 
+def jobs_seen_by(call: Call, job_ids: Iterable[int]) -> set[int]:
+    """Give those of these jobs that the caller may see. Reads the store."""
+    store = call.federation.store
+    rows = [(row, store.attempts([number])) for number in job_ids if (row := store.job(number)) is not None]
+    return {row.record.id for row, tries in rows if allowed(call.principal, Permission.JOB_SEE, Target.job(row, tries))}
+
+
 class _InPath(Convertor[str]):
     """Matches a number in a path: anything but the name of a sibling route.
 

@@ -5,7 +5,7 @@ it: a completed job has its output in the store.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leasehold.jobs.events import (
     AttemptEnded,
@@ -15,7 +15,7 @@ from leasehold.jobs.events import (
     AttemptStands,
     JobEvent,
 )
-from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord
+from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord, JobRequest
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image
 from leasehold.model.effect import Decision, Effect, LeaseClosed
@@ -91,22 +91,26 @@ def request_of(
     It takes ``wall_ms`` by the clock: its duration is given at the reference speed, since leases are shorter on
     faster sites and jobs are not.
     """
-    request = record.request
-    return check_request(
-        Request(
-            id=lease_id,
-            lease_type=request.lease_type,
-            vms=len(attempt.nodes),
-            duration_ms=-(-wall_ms * speeds.site // speeds.reference),
-            submit_ms=now_ms,
-            ready_ms=now_ms,
-            consumer=request.consumer,
-            memory_mib=max(1, request.job.needs.amounts.memory_mib + _of_its_system_mib(attempt)),
-            group=request.group,
-            domain=attempt.site,
-            is_foreign=request.is_foreign,
-            max_restarts=0,
-        )
+    bare = request_at(record.request, attempt.site, lease_id, wall_ms, speeds, now_ms)
+    memory_mib = max(1, record.request.job.needs.amounts.memory_mib + _of_its_system_mib(attempt))
+    return check_request(replace(bare, vms=len(attempt.nodes), memory_mib=memory_mib))
+
+
+def request_at(request: JobRequest, site: str, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int) -> Request:
+    """Make the request that a job makes where it runs on nodes as they are, at this site; "" for any."""
+    return Request(
+        id=lease_id,
+        lease_type=request.lease_type,
+        vms=request.job.needs.nodes,
+        duration_ms=-(-wall_ms * speeds.site // speeds.reference),
+        submit_ms=now_ms,
+        ready_ms=now_ms,
+        consumer=request.consumer,
+        memory_mib=max(1, request.job.needs.amounts.memory_mib),
+        group=request.group,
+        domain=site,
+        is_foreign=request.is_foreign,
+        max_restarts=0,
     )
 
 

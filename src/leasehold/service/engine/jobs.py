@@ -101,7 +101,11 @@ class JobSetup:
     def wall_ms(self, record: JobRecord, attempt: Attempt) -> int:
         """How long the lease of an attempt lasts: the job with the margin, and the start of machines."""
         boot_ms = self.settings.making.boot_ms if isinstance(attempt.place, Virtual) else 0
-        return ceil(record.request.job.needs.execution_ms * self.margin) + boot_ms
+        return self.longest_ms(record.request) + boot_ms
+
+    def longest_ms(self, request: JobRequest) -> int:
+        """How long a job may run: as long as it is thought to, with the margin."""
+        return ceil(request.job.needs.execution_ms * self.margin)
 
 
 class JobController:
@@ -367,7 +371,7 @@ class JobController:
             return ()
         try:
             wall_ms, number = self.setup.wall_ms(*tried), self._leases.last_id + 1
-            request = request_of(*tried, number, wall_ms, self._speeds(site), now_ms)
+            request = request_of(*tried, number, wall_ms, self.speeds(site), now_ms)
         except InvalidField as error:
             self._inbox.append(AttemptNotNow(*tried.key, str(error)))
             return ()
@@ -375,7 +379,8 @@ class JobController:
         self.kept.tie(tried, request.id)
         return [Submitted(request)]
 
-    def _speeds(self, site: str) -> Speeds:
+    def speeds(self, site: str) -> Speeds:
+        """Give the speed of a site, and the one that durations refer to."""
         gateway = self._core.gateway
         if site not in gateway.sites:
             return Speeds()

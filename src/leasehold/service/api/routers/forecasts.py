@@ -1,6 +1,6 @@
 """Forecasts: estimates of leases, their calibration, what-if, and snapshots to work with elsewhere."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
@@ -15,6 +15,7 @@ from leasehold.protocol.forecasts import (
     Calibration,
     Estimate,
     EstimateList,
+    JobEstimate,
     LeaseEstimate,
     ScoredPrediction,
     SiteShare,
@@ -25,7 +26,7 @@ from leasehold.protocol.forecasts import (
     show_score,
 )
 from leasehold.protocol.problems import Kind
-from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs, seen_by
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, jobs_seen_by, needs, seen_by
 from leasehold.service.api.openapi import refuses
 from leasehold.service.auth.permissions import FEDERATION, Permission, require
 from leasehold.service.errors import NoSuchLease
@@ -39,13 +40,18 @@ _SHOWN = 500
 @router.get("/estimates", operation_id="listEstimates")
 @needs(Permission.LEASE_SEE)
 async def list_estimates(call: Authorized) -> EstimateList:
-    """List when open leases are expected to start, to continue and to end, with 90 % intervals.
+    """List when open leases are expected to start, to continue and to end, and jobs that wait for nodes likewise.
 
-    Estimates are made now and then; each says how old it is. A lease that was just submitted has none yet.
+    With 90 % intervals. Estimates are made now and then; each says how old it is. What was just submitted has none yet.
     """
-    found, now_ms = call.federation.forecasts.all(), call.federation.clock()
-    may_see = await run_in_threadpool(seen_by, call, Permission.LEASE_SEE, [one.of.lease_id for one in found])
-    return EstimateList(leases=tuple(show(one, now_ms) for one in found if may_see(one.of.lease_id)))
+    forecasts, now_ms = call.federation.forecasts, call.federation.clock()
+    found, waiting = forecasts.all(), forecasts.jobs()
+    may_see = await run_in_threadpool(seen_by, call, Permission.LEASE_SEE, [one.of.number for one in found])
+    visible = await run_in_threadpool(jobs_seen_by, call, [job_id for job_id, _ in waiting])
+    return EstimateList(
+        leases=tuple(show(one, now_ms) for one in found if may_see(one.of.number)),
+        jobs=tuple(show_job_estimate(job_id, one, now_ms) for job_id, one in waiting if job_id in visible),
+    )
 
 
 @router.get("/estimates/{lease_id}", operation_id="showEstimate", responses=refuses(Kind.NO_SUCH_LEASE))
@@ -65,11 +71,17 @@ async def show_calibration(call: Authorized) -> Calibration:
     """Show how earlier predictions did: how many intervals contained what happened, by kind and site."""
     forecasts = call.federation.forecasts
     last = list(forecasts.scored)[-_SHOWN:]
-    may_see = await run_in_threadpool(seen_by, call, Permission.LEASE_SEE, {one.lease_id for one in last})
+    leases = {one.lease_id for one in last if one.lease_id is not None}
+    may_see = await run_in_threadpool(seen_by, call, Permission.LEASE_SEE, leases)
+    visible = await run_in_threadpool(jobs_seen_by, call, {one.job_id for one in last if one.job_id is not None})
     return Calibration(
         coverage=COVERAGE,
         scores=tuple(map(show_score, forecasts.calibration.scores())),
-        predictions=tuple(_prediction(one) for one in last if may_see(one.lease_id)),
+        predictions=tuple(
+            _prediction(one)
+            for one in last
+            if one.job_id in visible or (one.lease_id is not None and may_see(one.lease_id))
+        ),
     )
 
 
@@ -108,13 +120,21 @@ async def take_snapshot(call: Authorized, query: Annotated[SnapshotQuery, Query(
 
 def show(found: Estimated, now_ms: int) -> LeaseEstimate:
     """Show what is expected of a lease."""
-    return LeaseEstimate(
-        lease=found.of.lease_id,
-        made_at=moment_at(found.made_ms),
-        age_s=show_duration(max(0, now_ms - found.made_ms)),
-        preempted_share=found.of.preempted_share,
-        estimates=tuple(map(_estimate, found.of.estimates)),
-    )
+    return LeaseEstimate(lease=found.of.number, **_expectation(found, now_ms))
+
+
+def show_job_estimate(job_id: int, found: Estimated, now_ms: int) -> JobEstimate:
+    """Show what is expected of a job that waits for nodes."""
+    return JobEstimate(job=job_id, **_expectation(found, now_ms))
+
+
+def _expectation(found: Estimated, now_ms: int) -> dict[str, Any]:
+    return {
+        "made_at": moment_at(found.made_ms),
+        "age_s": show_duration(max(0, now_ms - found.made_ms)),
+        "preempted_share": found.of.preempted_share,
+        "estimates": tuple(map(_estimate, found.of.estimates)),
+    }
 
 
 def _estimate(one: CoreEstimate) -> Estimate:
@@ -133,6 +153,7 @@ def _prediction(one: Prediction) -> ScoredPrediction:
     assert one.happened_ms is not None
     return ScoredPrediction(
         lease=one.lease_id,
+        job=one.job_id,
         what=one.what,
         made_at=moment_at(one.made_ms),
         earliest_at=moment_at(one.low_ms),

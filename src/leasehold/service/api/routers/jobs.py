@@ -1,13 +1,13 @@
 """Jobs: submit, plan, list, explain and cancel them, and fetch the result of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription
-from leasehold.jobs.job import FAULT_SENTENCES, AttemptState, Backup
+from leasehold.jobs.job import FAULT_SENTENCES, AttemptState, Backup, JobRecord
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
@@ -15,6 +15,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
 from leasehold.protocol.explanations import JobExplanation
 from leasehold.protocol.fields import Number, is_file_name, moment_at, planned, read_duration, unix_ms
+from leasehold.protocol.forecasts import JobEstimate
 from leasehold.protocol.jobs import (
     Attempt,
     Job,
@@ -38,6 +39,7 @@ from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.files import PARTS, Content
+from leasehold.service.api.routers.forecasts import show_job_estimate
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
 from leasehold.service.api.views import show_expected, show_preemptions, show_steps
@@ -46,7 +48,7 @@ from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
 from leasehold.service.errors import NoResult, NoSuchJob
 from leasehold.service.files import FileStore, NoSuchFile
-from leasehold.service.forecasts import Estimated
+from leasehold.service.forecasts import Estimated, Forecasts
 from leasehold.service.jobs import Chosen, Prospect
 from leasehold.service.store import filters
 from leasehold.service.store.rows import AttemptRow, JobRow, StoredJob
@@ -115,15 +117,28 @@ async def list_jobs(
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page, cursor = cut_page(found, query.limit, lambda one: cursor_at(one[0].record.id), request, response)
-    expected = call.federation.forecasts.of
-    return JobPage(jobs=tuple(show_job(*one, expected) for one in page), next=cursor)
+    return JobPage(jobs=tuple(show_job(*one, call.federation.forecasts) for one in page), next=cursor)
 
 
 @router.get("/{job_id:number}", operation_id="showJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_SEE)
 async def show_one_job(call: Authorized, job_id: Number) -> Job:
     """Show one job, with all of its attempts."""
-    return show_job(*await _visible_job(call, job_id), call.federation.forecasts.of)
+    return show_job(*await _visible_job(call, job_id), call.federation.forecasts)
+
+
+@router.get("/{job_id:number}/estimate", operation_id="showJobEstimate", responses=refuses(Kind.NO_SUCH_JOB))
+@needs(Permission.JOB_SEE)
+async def show_estimate(call: Authorized, job_id: Number) -> JobEstimate:
+    """Show when a job that waits for nodes is expected to start and to end; 404 while nothing is known of that.
+
+    Once it has asked for machines, what is expected is said of its leases.
+    """
+    await _visible_job(call, job_id)
+    found = call.federation.forecasts.of_job(job_id)
+    if found is None:
+        raise NoSuchJob(job_id)
+    return show_job_estimate(job_id, found, call.federation.clock())
 
 
 @router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
@@ -287,10 +302,8 @@ def _needs_of(body: JobSpec) -> Needs:
     )
 
 
-def show_job(
-    row: JobRow, attempts: Sequence[AttemptRow], estimate_of: Callable[[int], Estimated | None] = lambda _: None
-) -> Job:
-    """Show a job as it is in the store; ``estimate_of`` gives what is expected of a lease."""
+def show_job(row: JobRow, attempts: Sequence[AttemptRow], forecasts: Forecasts | None = None) -> Job:
+    """Show a job as it is in the store; ``forecasts`` know what is expected of it."""
     record, request = row.record, row.record.request
     open_leases = [one.lease_id for one in attempts if one.attempt.state in _TO_START and one.lease_id is not None]
     return Job.of(
@@ -300,7 +313,7 @@ def show_job(
         row,
         explanation=explanation_of(record.reason, record.what),
         submitted_at=moment_at(request.job.submitted_ms),
-        expected=show_expected(estimate_of(open_leases[-1]) if open_leases else None),
+        expected=show_expected(_estimated(record, open_leases, forecasts)),
         next_try_at=planned(record.next_ms),
         environment=dict(request.environment),
         array=request.array_id or None,
@@ -310,6 +323,15 @@ def show_job(
         restarts_used=record.restarts,
         attempts=tuple(_attempt(attempt) for attempt in attempts),
     )
+
+
+def _estimated(record: JobRecord, open_leases: Sequence[int], forecasts: Forecasts | None) -> Estimated | None:
+    """Give what is expected of the lease of a job's present attempt, or of the job while it waits for nodes."""
+    if forecasts is None:
+        return None
+    if open_leases:
+        return forecasts.of(open_leases[-1])
+    return None if record.open_attempts or record.state.is_final else forecasts.of_job(record.id)
 
 
 def _needs(needs: Needs) -> JobNeeds:
