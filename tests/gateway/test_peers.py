@@ -245,6 +245,15 @@ class TestWhoIsAsked:
         effects = told.report(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)
         assert closed(effects) == [(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)]
 
+    @pytest.mark.parametrize("policy", sorted(ROUTING_POLICIES))
+    @pytest.mark.parametrize("kind", list(LeaseType))
+    def test_what_all_of_them_refuse_is_refused_whatever_the_policy_would_wait_for(
+        self, policy: str, kind: LeaseType
+    ) -> None:
+        told = Told(peer("a"), policy=policy)
+        told.submit(8, kind)
+        assert closed(told.report(S.REFUSED, Reason.ROOM_IN_USE)) == [(S.REFUSED, Reason.ROOM_IN_USE)]
+
     def test_a_silent_one_is_waited_for(self) -> None:
         told = Told(peer())
         told.tell(SiteFellSilent("north"))

@@ -191,6 +191,8 @@ class Dispatcher:
             self._pending.withdraw(lease)  # it was refused while its user was cancelling it
         elif self._routing.try_elsewhere or remote.is_peer or reason is Reason.NEVER_STARTED:
             self._pending.take_back(lease, reason, rule)
+            if remote.is_peer:
+                self._pending.route_now(lease)
         else:
             self._pending.refuse(lease, reason)
 

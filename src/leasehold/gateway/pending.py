@@ -182,6 +182,10 @@ class PendingQueue:
         """Take a guest back that its site releases and that never started: it is routed again."""
         self._take_back(lease, Step.HOLD, reason, rule)
 
+    def route_now(self, lease: Lease) -> None:
+        """Route a held request in this instant: the policy may wait for own sites, and none need be able to take it."""
+        self.arrivals[lease.id] = self.held.pop(lease.id)
+
     def _take_back(self, lease: Lease, step: Step, reason: Reason, rule: str) -> None:
         self._knowledge.gone(lease, lease.site)
         self._quotas.release(lease)
