@@ -1,5 +1,7 @@
 """Policies of our own: who is sent where, who waits, and until when."""
 
+from collections.abc import Callable
+from itertools import product
 from random import Random
 
 import pytest
@@ -39,13 +41,17 @@ TABLES = {"quiet": learnt(0), "busy": learnt(40)}
 
 
 def view(
-    policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, LocalDemand] | None = None
+    policy: RoutingPolicy,
+    quiet_vms: int,
+    busy_vms: int,
+    tables: dict[str, LocalDemand] | None = None,
+    goes_to_all: Callable[[Request], bool] = lambda _: False,
 ) -> RoutingView:
     """Both sites, with so many VMs free."""
     sources = FixedSources(
         live_sites={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES
     )
-    return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
+    return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS, goes_to_all=goes_to_all)
 
 
 def request(kind: LeaseType = LeaseType.SUSPENDABLE, vms: int = 10, since_ms: int = NOW_MS) -> Request:
@@ -100,6 +106,21 @@ def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_ev
     selection = policy.select([just_come, patient], shown, NOW_MS)
     assert (selection.ripe, selection.again_ms) == ([patient], NOW_MS)
     assert 0 < selection.rests_ms < MINUTE_MS
+
+
+def test_who_may_go_to_all_sites_is_asked_about_exactly_where_it_would_start() -> None:
+    policy = WaitForIdle(Random(0))
+    some = [
+        newcomer(Request(number, LeaseType.SUSPENDABLE, 10, 1_000 * asked_s, since_ms, since_ms))
+        for number, (asked_s, minutes) in enumerate(product((30, 60, 110, 250), range(0, 360, 2)))
+        for since_ms in [NOW_MS - minutes * MINUTE_MS]
+    ]
+    shown = view(policy, 0, 15)
+    starts = [one for one in some if isinstance(policy.route(one.request, shown, NOW_MS), Dispatch)]
+    bounded = policy.select(some, shown, NOW_MS).ripe
+    exact = policy.select(some, view(policy, 0, 15, goes_to_all=lambda _: True), NOW_MS).ripe
+    assert exact == starts != []
+    assert [one for one in bounded if one in starts] == starts != bounded
 
 
 def test_where_nobody_lends_nobody_is_asked_about() -> None:

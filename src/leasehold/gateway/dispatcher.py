@@ -20,6 +20,7 @@ from leasehold.model.errors import UnknownName
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import NEVER, Outcome, Reason
+from leasehold.model.request import Request
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Selection, Waiting
 from leasehold.routing.view import RoutingView, SiteFacts
 
@@ -400,9 +401,21 @@ class Dispatcher:
         if known is None:
             information = self._routing.policy.information
             federation = self._registry.federation
-            known = RoutingView(federation, sites, self._knowledge, information, now_ms, self._memo)
+            known = RoutingView(
+                federation, sites, self._knowledge, information, now_ms, self._memo, goes_to_all=self._goes_to_all
+            )
             self._views[id(sites)] = known  # it holds the sites, so that no others have this id meanwhile
         return known
+
+    def _goes_to_all(self, request: Request) -> bool:
+        """Whether the policy is shown all sites that lend for a held request, and it alone decides."""
+        lease = self._pending.held.get(request.id)
+        if lease is None or self._quotas.sharing is not None or self._routing.use_free_room:
+            return False
+        if self._peering.terms or request.from_peer:
+            return False
+        federation = self._registry.federation
+        return self.able(lease, federation.wide_enough(request.slots)) is federation.sites
 
     def look_anew(self, changed: str = "") -> None:
         """Forget the views that were shown: time has passed, or only this site has changed since."""

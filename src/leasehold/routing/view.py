@@ -1,7 +1,7 @@
 """What a routing policy may look at for one request: facts of the sites, and no more than it declared."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -176,6 +176,11 @@ class Sources(Protocol):
         ...
 
 
+def _is_unknown(request: Request) -> bool:  # noqa: ARG001 - whatever it is
+    """It is not known of any request whether it may go to all sites."""
+    return False
+
+
 class RoutingView:
     """A view of the federation, made in constant time and valid for this moment.
 
@@ -185,11 +190,13 @@ class RoutingView:
 
     ``sites``       the sites that may be chosen, in the federation's order
     ``federation``  all sites, also those that cannot take this request
+    ``goes_to_all`` whether a waiting request would be shown just these sites, and nothing but the policy decides
+                    whether it goes to one of them: what is true of them here stays so for it
 
     The methods raise UndeclaredInformation when a policy asks for more than it declared.
     """
 
-    __slots__ = ("_information", "_now_ms", "_sources", "federation", "memo", "sites")
+    __slots__ = ("_information", "_now_ms", "_sources", "federation", "goes_to_all", "memo", "sites")
 
     def __init__(
         self,
@@ -199,9 +206,12 @@ class RoutingView:
         information: Information,
         now_ms: int,
         memo: dict[object, Any] | None = None,
+        *,
+        goes_to_all: Callable[[Request], bool] = _is_unknown,
     ) -> None:
         self.federation = federation
         self.sites = sites
+        self.goes_to_all = goes_to_all
         self.memo = {} if memo is None else memo
         self._sources = sources
         self._information = information

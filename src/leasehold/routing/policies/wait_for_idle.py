@@ -89,14 +89,18 @@ class WaitForIdle(RoutingPolicy):
         """Return those that accept a price offered somewhere, or else when the first of them will.
 
         Prices stay as they are until a site's state changes or more was learnt there; what a request accepts rises
-        with its wait. So the time at which it accepts the present price is known.
+        with its wait. So the time at which it accepts the present price is known. What is sent to a site meanwhile
+        makes none of them lower: a request that may go to all sites, and accepts no price now, need not be asked about.
         """
         offers, ripe, again_ms = PricedOffers.seen(view), list[Waiting](), NEVER_MS
         for one in waiting:
             price = offers.least(one)
-            if math.isinf(price):
+            if price == math.inf:
                 continue  # there is no room: whatever it accepts
-            if price <= self.limit(one, offers, now_ms):
+            limit = self.limit(one, offers, now_ms)
+            if price <= limit and offers.are_learnt and _only_waits(one) and view.goes_to_all(one.request):
+                price = offers.cheapest(one, self.horizon(one.request))[0][0]
+            if price <= limit:
                 ripe.append(one)
             elif not ripe:
                 again_ms = min(again_ms, self.accepts_from_ms(one, price, offers))
@@ -128,3 +132,8 @@ class WaitForIdle(RoutingPolicy):
         patience = self.patience
         shorts = offers.likely_ms(waiting) / (offers.fastest * patience.short * offers.scale_ms)
         return patience.price * max(1.0, shorts), patience.wait
+
+
+def _only_waits(waiting: Waiting) -> bool:
+    """Whether it waits at the gateway for a lower price, and for nothing else."""
+    return not waiting.home and waiting.request.lease_type.is_best_effort
