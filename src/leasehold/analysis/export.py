@@ -107,7 +107,7 @@ def interval_set(intervals: list[Interval]) -> str:
     return " ".join([str(low) if low == high else f"{low}-{high}" for low, high in intervals])
 
 
-_ROWS_PER_WINDOW = 10_000
+_ROWS_PER_WINDOW = 5_000
 
 
 _UNKNOWN = -1

@@ -31,7 +31,7 @@ WORKED = ("run", "claim")
 STRETCHES = 480
 """Into how many stretches the time of a run is cut; charts show as many, or a divisor."""
 
-_MOST_ROWS = 30_000
+_MOST_ROWS = 15_000
 _MOST_PARTS = 100
 
 Expressions = Mapping[str, pl.Expr]

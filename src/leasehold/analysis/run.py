@@ -19,7 +19,7 @@ from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERS
 if TYPE_CHECKING:
     from altair import LayerChart
 
-SLICE_ROWS = 20_000
+SLICE_ROWS = 10_000
 """As many rows are read at a time: a part of a row group, of which the simulation writes whole multiples."""
 
 _ROWS_PER_SAMPLE = 100
