@@ -10,7 +10,6 @@ from leasehold.model.request import NEVER_MS
 from leasehold.routing.registry import routing_policy
 from leasehold.simulation.events.agreements import AgreementTimeline
 from leasehold.simulation.events.failures import NodeFailures, cluster_nodes
-from leasehold.simulation.events.jobs import JobCounts, JobsOnNodes
 from leasehold.simulation.events.managed import ManagedCluster, ManagedClusters
 from leasehold.simulation.events.native import NativeSchedulers
 from leasehold.simulation.events.starts import MachineStarts
@@ -18,7 +17,6 @@ from leasehold.simulation.events.timeline import SiteTimeline
 from leasehold.simulation.events.users import Users
 from leasehold.simulation.kernel import EventSource, Observer
 from leasehold.simulation.scenario.events import AGREEMENT_KINDS, TimelineEntry
-from leasehold.simulation.scenario.jobs import job_scenario
 from leasehold.simulation.scenario.sites import site_settings
 from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.workload.streams import random_stream
@@ -93,6 +91,9 @@ def open_sources(scenario: Scenario, gateway: Gateway, *, with_guests: bool = Tr
     if not timeline.is_over:
         sources.append(timeline)
     if scenario.jobs and with_guests:
+        from leasehold.simulation.events.described_jobs import job_scenario  # noqa: PLC0415 - large
+        from leasehold.simulation.events.jobs import JobCounts, JobsOnNodes  # noqa: PLC0415 - large
+
         nodes_of = [(cluster.name, cluster.nodes) for cluster in scenario.clusters]
         jobs = job_scenario(nodes_of, scenario.jobs, scenario.horizon_ms)
         random = random_stream(scenario.seed, "jobs")

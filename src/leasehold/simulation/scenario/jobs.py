@@ -8,15 +8,10 @@ from typing import Annotated
 from leasehold.configuration.declaration import Choice, Plain, Seconds, Table, Text, Texts, Whole
 from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.tables import GpusOfNode, NodeGpus
-from leasehold.jobs.job import JobRequest
-from leasehold.jobs.settings import JobSettings
-from leasehold.matching.needs import Amounts, Job, Needs
-from leasehold.matching.nodes import NodeCapabilities
 from leasehold.matching.software import Installed, installed, software, version
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.model.resources import NodeResources
-from leasehold.simulation.events.jobs import JobScenario, SimulatedJob
 
 
 class InstalledSoftware(Texts):
@@ -27,7 +22,7 @@ class InstalledSoftware(Texts):
         texts = super().read(keys, name, default)
         with keys.at(name):
             if isinstance(texts, tuple):
-                _installed(texts)
+                installed_software(texts)
         return texts
 
 
@@ -44,7 +39,8 @@ class NeededSoftware(Texts):
         return texts
 
 
-def _installed(texts: Iterable[str]) -> Installed:
+def installed_software(texts: Iterable[str]) -> Installed:
+    """Read names of installed software, with versions behind them or without."""
     pairs = [text.strip().partition(" ") for text in texts]
     for called, _, number in pairs:
         if not called:
@@ -73,13 +69,6 @@ class NodeKind:
         gpus = self.gpus or NodeGpus("", 0)
         for _ in range(self.count):
             yield NodeResources(f"n{next(numbers)}", self.cores, self.memory_mib, gpus.model, gpus.count, gpus.shares)
-
-    def each(self, cluster: str, numbers: Iterator[int]) -> Iterator[NodeCapabilities]:
-        """Give as many nodes as it says."""
-        total, there = Amounts(self.cores, self.memory_mib, self.disk_mib), _installed(self.software)
-        for _ in range(self.count):
-            name = f"{cluster}/n{next(numbers)}"
-            yield NodeCapabilities(name=name, total=total, cpu_mhz=self.cpu_mhz, software=there, place=cluster)
 
 
 NODES = Table(NodeKind, "Nodes of a cluster that differ only in their names.")
@@ -110,30 +99,6 @@ class JobEntry:
     restarts: Annotated[int, Whole("maximum number of restarts after faults", least=0, most=1_000)] = 3
     consumer: Annotated[str, Text("consumer")] = "jobs"
 
-    def each(self, numbers: Iterator[int], before_ms: int | None) -> Iterator[SimulatedJob]:
-        """Give the jobs that are submitted before this time."""
-        needs = Needs(
-            amounts=Amounts(self.cores, self.memory_mib, self.disk_mib),
-            execution_ms=self.runs_ms if self.estimate_ms is None else self.estimate_ms,
-            nodes=self.nodes,
-            need=self.need,
-            cpu_mhz=self.cpu_mhz,
-            software=tuple(map(software, self.software)),
-        )
-        for at_ms in (self.at_ms + index * self.every_ms for index in range(self.count)):
-            if before_ms is not None and at_ms >= before_ms:
-                return
-            deadline_ms = None if self.within_ms is None else at_ms + self.within_ms
-            job = Job(job_id=next(numbers), submitted_ms=at_ms, needs=needs, deadline_ms=deadline_ms)
-            request = JobRequest(
-                job=job,
-                command=("run",),
-                consumer=self.consumer,
-                lease_type=LEASE_TYPES[self.type],
-                restarts=self.restarts,
-            )
-            yield SimulatedJob(request, self.runs_ms)
-
 
 JOB = Table(JobEntry, "Jobs that state what they need.")
 
@@ -157,17 +122,3 @@ def resources_of(nodes: Iterable[NodeKind]) -> tuple[NodeResources, ...]:
 def nodes_to_dict(nodes: Iterable[NodeKind]) -> Plain:
     """Give the key ``nodes`` of a cluster; nothing where it has none."""
     return {"nodes": listed} if (listed := [NODES.to_dict(one) for one in nodes]) else {}
-
-
-def job_scenario(
-    nodes: Iterable[tuple[str, Iterable[NodeKind]]], jobs: Iterable[JobEntry], before_ms: int | None
-) -> JobScenario:
-    """Make the nodes of all clusters, and the jobs that are submitted before this time."""
-    there: list[NodeCapabilities] = []
-    for cluster, kinds in nodes:
-        numbers = count(1)
-        for kind in kinds:
-            there += kind.each(cluster, numbers)
-    numbers = count(1)
-    listed = [job for entry in jobs for job in entry.each(numbers, before_ms)]
-    return JobScenario(nodes=tuple(there), jobs=tuple(listed), settings=JobSettings(), builds=False)
