@@ -5,11 +5,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.saying import Cli
+from tests.reference import commands
+from typer.main import get_command
 
 from leasehold import __version__
+from leasehold.cli.main import app, only
 
 HEAVY = {
     "altair",
@@ -42,6 +46,31 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     help_text, _, modules = done.stdout.rpartition("modules ")
     assert "Usage: leasehold" in help_text
     assert HEAVY & set(modules.split()) == set()
+
+
+def _below(command: Any) -> dict[str, Any]:
+    return dict(getattr(command, "commands", {}))
+
+
+def _said(command: Any) -> tuple[Any, ...]:
+    return command.name, command.help, [(one.name, one.opts, one.help, one.required) for one in command.params]
+
+
+def test_of_all_commands_only_the_one_that_is_named_is_made_and_it_is_the_same() -> None:
+    for path, command in commands():
+        words = path.split()[1:]
+        part = get_command(only(app, [*words, "--no-such-option"]))
+        for word in words:
+            assert [*_below(part)] == [word]
+            part = _below(part)[word]
+        assert _said(part) == _said(command)
+
+
+def test_what_names_no_command_is_told_of_all() -> None:
+    for said in ([], ["--version"], ["slm"], ["sim", "--help"], ["sim", "rum"]):
+        whole, part = get_command(app), get_command(only(app, said))
+        at = _below(part)["sim"] if said[:1] == ["sim"] else part
+        assert [*_below(at)] == [*_below(_below(whole)["sim"] if said[:1] == ["sim"] else whole)]
 
 
 def test_help_offers_the_commands(cli: Cli) -> None:

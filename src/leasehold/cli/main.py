@@ -3,11 +3,13 @@
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from copy import copy
 from inspect import cleandoc
 from typing import Annotated
 
 import typer
 from typer.core import TyperOption
+from typer.models import CommandInfo
 
 from leasehold import __version__
 from leasehold.cli import (
@@ -101,9 +103,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DEFECT
 
 
-def _commands() -> Callable[..., object]:
+def only(whole: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
+    """Give an application with nothing but the group or command that the first argument names; else all of it.
+
+    To make the other hundred commands takes a third of the time of a start, and 8 MB.
+    """
+    if not arguments:
+        return whole
+    name, rest = arguments[0], arguments[1:]
+    part = copy(whole)
+    part.registered_commands = [one for one in whole.registered_commands if name == _name_of(one)]
+    part.registered_groups = []
+    for group in whole.registered_groups:
+        if group.name == name and group.typer_instance is not None:
+            below = copy(group)
+            below.typer_instance = only(group.typer_instance, rest)
+            part.registered_groups.append(below)
+    return part if part.registered_commands or part.registered_groups else whole
+
+
+def _name_of(command: CommandInfo) -> str | None:
+    if command.name is not None or command.callback is None:
+        return command.name
+    return typer.main.get_command_name(command.callback.__name__)
+
+
+def _commands(arguments: Sequence[str]) -> Callable[..., object]:
     """Give the tree of commands, with helps that are laid out for the terminal's width and no other."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(only(app, arguments))
     todo = [root]
     while todo:
         command = todo.pop()
@@ -119,8 +146,9 @@ def _commands() -> Callable[..., object]:
 def _run(arguments: Sequence[str] | None) -> int:
     """Run one command; errors that the user can correct are reported here."""
     failure = BAD_INPUT
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = _commands()(arguments, prog_name="leasehold", standalone_mode=False)
+        code = _commands(given)(given, prog_name="leasehold", standalone_mode=False)
     except InvariantBroken:
         raise
     except LeaseholdError as error:
