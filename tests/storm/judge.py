@@ -42,6 +42,8 @@ MAY_SEE = {
     "carol": lambda one: one["consumer"] == "carol" or one["group"] == "atlas",
 }
 UP, DOWN = frozenset({"boot", "load", "receive"}), frozenset({"stop", "send", "saved", "end", "fail"})
+BEGINS_AGAIN = frozenset({"machines-lost", "handed-back"})
+"""Why a lease is over where it was lent while its own gateway lets it begin again, or go on, perhaps there."""
 GRACE_MS = 5_000
 """Machines may come up so long after a lease is over, for an order that was under way."""
 ON_ITS_WAY_MS = 5_000
@@ -255,6 +257,7 @@ class Judge:
             views[-1].shown["name"]
             for (to, kind, _), views in self.views.items()
             if to == process and kind == "leases" and views[-1].shown["started_at"] is not None
+            if views[-1].shown["reason"] not in BEGINS_AGAIN
         )
         for name, count in lent.items():
             if count > 1 and name.startswith("lease") and self.used.get(name, process) != process:
@@ -327,6 +330,50 @@ class Judge:
                     self.violated(f"{process}: lease {line.lease} runs at {sorted(running[line.lease])} at {at_ms}")
             elif line.action in DOWN | {"save"}:
                 running[line.lease].pop(site, None)
+
+    def everywhere(self, done: dict[str, dict[str, list[Done]]]) -> None:
+        """No lease runs in two processes at once, whoever passed it on to whom; ``done`` is by process and site.
+
+        What one process calls differently than another is one lease by the name that its user gave it.
+        """
+        lied_about = {self._name(site.process, lease) for site in self.sites.values() for lease in site.lied_about}
+        running: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        lines = [
+            (line.at_ms, process, site, line)
+            for process, sites in done.items()
+            for site in sites
+            for line in sites[site]
+        ]
+        for at_ms, process, site, line in sorted(lines, key=lambda one: one[0]):
+            name = self._name(process, line.lease)
+            if not name or name in lied_about:
+                continue
+            if line.action == "run":
+                running[name].add((process, site))
+                if len({where for where, _ in running[name]}) > 1:
+                    at_s = (at_ms - self.begin_ms) / 1000
+                    self.violated(f"{name} runs at {sorted(running[name])} at {at_s:.1f} s")
+            elif line.action in DOWN | {"save"}:
+                running[name].discard((process, site))
+
+    def _name(self, process: str, lease: int) -> str:
+        """The name of a lease that a user asked for as such, "" for others, and for what nobody has seen."""
+        views = self.views.get((process, "leases", lease))
+        name: str = views[-1].shown["name"] if views else ""
+        return name if name.startswith("lease") else ""
+
+    def reached(self) -> Counter[str]:
+        """Count what of the federation the storm came to."""
+        found: Counter[str] = Counter()
+        for (process, kind, _), views in self.views.items():
+            shown = views[-1].shown
+            if kind == "leases" and shown["started_at"]:
+                found["a lease over two gateways"] += len(shown["came_by"]) == 2
+                found["a component at a manager"] += shown["coallocation"] is not None and shown["site"] == "far"
+                found["a lease from a peer"] += bool(shown["came_by"])
+            elif kind == "coallocations" and process == "home" and shown["state"] == "completed":
+                found["a co-allocation over managers"] += any(part["site"] == "far" for part in shown["components"])
+        return +found
 
     def _all_down(self, site: str, done: Iterable[Done]) -> None:
         """In the end nothing is left on any machine."""

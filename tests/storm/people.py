@@ -15,7 +15,7 @@ import httpx2
 from tests.storm.judge import Call, Judge
 from tests.storm.loop import in_life
 from tests.storm.network import scope_of
-from tests.storm.world import SLOTS, World
+from tests.storm.world import PEERS, SLOTS, World
 
 ROLES: dict[str, dict[str, Any]] = {
     "alice": {"roles": ["member"], "groups": ["atlas"]},
@@ -114,7 +114,7 @@ class Crowd:
         self._others: dict[str, dict[str, Somebody]] = {}
 
     async def settle_in(self) -> None:
-        """Before the storm: wait for the gateways, give out tokens, and agree with the peer."""
+        """Before the storm: wait for the gateways, give out tokens, and agree with the peers."""
         world = self._world
         for name, process in world.processes.items():
             process.start()
@@ -127,12 +127,13 @@ class Crowd:
                 self._others[name][who] = self._somebody(who, name, token)
         for_manager = {"consumer": "far", "roles": ["peer"], "sites": ["far"]}
         world.processes["manager"].uplink_token.set_result(await self._token("home", for_manager))
-        for name, other in (("home", "abroad"), ("abroad", "home")):
+        for name, other in (*PEERS, *(pair[::-1] for pair in PEERS)):
             shown = await self._token(other, {"consumer": name, "roles": ["peer"], "sites": [name]})
             terms = {
                 "url": f"https://{other}",
                 "token": shown,
                 "ask": self._rng.choice(["none-can", "none-can-now"]),
+                "max_hops": 2,
             }
             call = await self.admins[name].call("PUT", f"/v1/peers/{other}", terms)
             assert call.status == 200, call
@@ -171,7 +172,7 @@ class Crowd:
             if act < 0.4:
                 await who.submit("/v1/leases", self._lease(rng), self._key("lease"))
             elif act < 0.5:
-                await who.submit("/v1/coallocations", self._coallocation(rng), self._key("coallocation"))
+                await who.submit("/v1/coallocations", self._coallocation(who.to, rng), self._key("coallocation"))
             elif act < 0.62:
                 await who.submit("/v1/jobs", self._job(rng), self._key("job"))
             elif not who.mine:
@@ -208,9 +209,13 @@ class Crowd:
             body["domain"] = rng.choice(["north", "south", "far"])
         return body
 
-    def _coallocation(self, rng: Random) -> dict[str, Any]:
+    def _coallocation(self, to: str, rng: Random) -> dict[str, Any]:
+        components: list[dict[str, Any]] = [{"vms": rng.randint(1, 2)} for _ in range(rng.randint(1, 3))]
+        for component in components:
+            if rng.random() < 0.4:
+                component["site"] = rng.choice(["far", "far", "north", "south"])
         return {
-            "components": [{"vms": rng.randint(1, 2)} for _ in range(rng.randint(1, 3))],
+            "components": components if to == "home" else [{"vms": one["vms"]} for one in components],
             "duration_s": rng.choice([2, 6, 15]),
             "claim": rng.choice(["incremental", "reservation"]),
             "retries": rng.randint(0, 1),

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.storm.judge import Judge, record_of
+from tests.storm.judge import Done, Judge, record_of
 from tests.storm.mutants import MUTANTS
 from tests.storm.people import Crowd
 from tests.storm.weather import Fault, Storm, plan
@@ -90,9 +90,9 @@ async def _story(world: World, judge: Judge, faults: list[Fault], storm_s: float
     await crowd.wait_for_all(CALM_S)
     await asyncio.sleep(60)
     await crowd.read_back()
+    done: dict[str, dict[str, list[Done]]] = {}
     for name, process in world.processes.items():
-        records = {
-            site: (world.sites[site], record_of(process.folder / "machines" / site / "emulated.sqlite3"))
-            for site in SLOTS[name]
-        }
-        judge.machines(name, records)
+        done[name] = {site: record_of(process.folder / "machines" / site / "emulated.sqlite3") for site in SLOTS[name]}
+        judge.machines(name, {site: (world.sites[site], lines) for site, lines in done[name].items()})
+    judge.everywhere(done)
+    world.reach |= judge.reached()

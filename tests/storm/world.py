@@ -1,5 +1,5 @@
-"""A federation in one thread: a gateway with two sites, a site with a manager of its own, and a peer
-gateway.
+"""A federation in one thread: a gateway with two sites, a site with a manager of its own, a peer gateway, and a peer
+of that peer.
 
 Each is a process with a folder, a clock that may be wrong, and lives. In each life the shipped store,
 federation and application are put together as `leasehold serve` does it, and whatever differs from run to
@@ -51,8 +51,11 @@ BEGIN_MS = 1_800_000_000_000
 PLUGIN = Path(__file__).with_name("plugin")
 RATE = RateLimit(0)
 
-SLOTS = {"home": {"north": 4, "south": 6}, "manager": {"far": 5}, "abroad": {"east": 6}}
+SLOTS = {"home": {"north": 4, "south": 6}, "manager": {"far": 5}, "abroad": {"east": 6}, "overseas": {"west": 8}}
 """The processes, and the sites that each has."""
+
+PEERS = (("home", "abroad"), ("abroad", "overseas"))
+"""Who exchanges requests with whom: what only the last has room for goes there by the one in the middle."""
 
 
 def configuration(process: str, policy: str) -> ServiceConfig:
@@ -62,6 +65,7 @@ def configuration(process: str, policy: str) -> ServiceConfig:
             "service": {"check_every_s": 5, "reconcile_every_s": 5, "metrics": "open"},
             "limits": {"requests_per_s": 0},
             "gateway": {"policy": policy, "try_elsewhere": True},
+            "sharing": {"without_agreement": "allow"},
             "jobs": {"look_every_s": 5, "silent_after_s": 20, "retry_every_s": 5, "retry_for_s": 60},
             "defaults": {"non_preemptable_share": 0.5, "non_preemptable_max_s": 60},
             "cluster": [{"name": name, "slots": slots, "driver": KIND} for name, slots in SLOTS[process].items()],
