@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.experiments.campaign import CampaignProgress, Task, carry_out, estimate_s, tasks
+from leasehold.experiments.campaign import TRIED, WORTH_TRYING, CampaignProgress, Task, carry_out, estimate_s, tasks
 from leasehold.experiments.kept import Kept
 
 MARKS = {"one": "a", "two": "b"}
@@ -74,6 +74,18 @@ def test_one_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     assert results(run(tmp_path, 1)[0]) == results(run(None, 1)[0])
 
 
-def test_nothing_to_do_takes_no_time() -> None:
-    assert estimate_s([], measure, 2) == 0
-    assert estimate_s([Task("one", (1, 2))], measure, 2) >= 0
+def test_how_long_it_takes_is_tried_only_where_that_is_little_of_the_work() -> None:
+    """One run of an evaluation may take an hour: of three runs none is made for nothing."""
+    tried: list[tuple[str, int]] = []
+
+    def watched(name: str, seed: int) -> Mapping[str, float]:
+        tried.append((name, seed))
+        return measure(name, seed)
+
+    assert estimate_s([], watched, 2) is None
+    assert estimate_s([Task("one", tuple(range(WORTH_TRYING - 1)))], watched, 2) is None
+    assert not tried
+    about_s = estimate_s([Task("one", tuple(range(WORTH_TRYING)))], watched, 2)
+    assert about_s is not None
+    assert about_s >= 0
+    assert len(tried) == TRIED

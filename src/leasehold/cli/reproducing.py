@@ -134,10 +134,10 @@ def _carry_out(how: Measure, todo: Sequence[Task], kept: Kept, manner: Manner) -
 
 
 def _estimate(how: Measure, todo: Sequence[Task], runs: int, manner: Manner) -> str:
-    about = duration(campaign.estimate_s(todo, how, manner.workers))
-    workers = manner.workers
+    workers, takes_s = manner.workers, campaign.estimate_s(todo, how, manner.workers)
     where = workers if isinstance(workers, str) else count(workers, "process", "processes")
-    return f"{count(runs, 'run')} on {where}: about {about}."
+    about = "" if takes_s is None else f": about {duration(takes_s)}"
+    return f"{count(runs, 'run')} on {where}{about}."
 
 
 @contextmanager

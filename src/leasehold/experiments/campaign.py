@@ -136,7 +136,12 @@ def _threads(client: "Client") -> int:
 
 
 SEEDS_PER_TASK = 5
+
 TRIED = 3
+"""So many runs are made to estimate how long all take; what they measure is not kept."""
+
+WORTH_TRYING = 30
+"""Of fewer runs than that none is tried: each may take an hour."""
 
 Measured = Mapping[str, float]
 Measure = Callable[[str, int], Measured]
@@ -173,15 +178,16 @@ def tasks(runs: Runs, kept: Kept) -> list[Task]:
     return found
 
 
-def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> float:
-    """Estimate how long this takes, by a few runs spread over the tasks."""
-    if not todo:
-        return 0.0
+def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> float | None:
+    """Estimate how long this takes, by a few runs spread over the tasks; None where those would be much of the work."""
+    runs = sum(len(task.seeds) for task in todo)
+    if runs < WORTH_TRYING:
+        return None
     tried = [todo[len(todo) * place // (TRIED + 1)] for place in range(1, TRIED + 1)]
     began_s = monotonic()
     for task in tried:
         measure(task.name, task.seeds[0])
-    return (monotonic() - began_s) / TRIED * sum(len(task.seeds) for task in todo) / how_many(workers)
+    return (monotonic() - began_s) / TRIED * runs / how_many(workers)
 
 
 def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Workers, report: Reporter) -> None:
