@@ -5,12 +5,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.saying import Cli
 from tests.waiting import until
 
-from leasehold.client import Client, Conflict, Lease, LeaseSpec, RetryPolicy, Role, TokenSpec
+from leasehold.client import Client, Conflict, JobSpec, Lease, LeaseSpec, RetryPolicy, Role, TokenSpec
 from leasehold.service.drivers.emulated.record import Action, brought_up_twice, read_audit
 
 CONFIG = """
@@ -22,6 +23,8 @@ policy = "most-free"
 [[cluster]]
 name = "{name}"
 slots = {slots}
+[[cluster.emulated.nodes]]
+software = ["{name} 1.0"]
 """
 
 
@@ -149,6 +152,37 @@ def test_each_goes_on_without_the_other_and_both_agree_in_the_end(gateway: Servi
             assert client.health().alive
     with gateway.asking() as client, pytest.raises(Conflict):
         client.sites.forget("far")
+
+
+def far_job(*command: str, **more: Any) -> JobSpec:
+    """A job that only the site has the software for."""
+    return JobSpec(command=[*command], software=["far"], memory_mib=16, execution_s=10, **more)
+
+
+@pytest.mark.soak
+def test_a_job_runs_at_the_site_and_its_result_comes_back_though_both_are_killed(
+    gateway: Service, far: Service
+) -> None:
+    far.start()
+    with gateway.asking() as client:
+        until(lambda: [node.name for node in client.nodes.list() if node.site == "far"] == ["far/n1"])
+        job = client.jobs.submit(far_job("sh", "-c", "echo 42; sleep 5; exit 4"))
+        until(lambda: client.jobs.get(job.id).state.value == "running")
+        assert client.jobs.output(job.id).attempt == 1, "its manager is asked what it has written so far"
+        refused = client.jobs.plan(far_job("true", outputs=["out"]))
+        assert (refused.state.value, refused.what) == ("refused", "takes-no-files")
+    far.kill()
+    port = gateway.port
+    gateway.kill()
+    gateway.start(port)
+    far.start()
+    with gateway.asking() as client:
+        until(lambda: client.jobs.get(job.id).is_over)
+        result = client.jobs.result(job.id)
+        assert (result.exit_status, result.output, result.is_whole) == (4, "42\n", True)
+        assert [attempt.nodes for attempt in client.jobs.get(job.id).attempts] == [("far/n1",)]
+    audit = read_audit(far.folder / "machines" / "far" / "emulated.sqlite3")
+    assert sum(line.action is Action.BOOT for line in audit) == 1
 
 
 class TestWhatIsTypedWrong:

@@ -22,6 +22,7 @@ def make_job(
     submitted_ms: int = 0,
     deadline_ms: int | None = None,
     inputs: tuple[InputFile, ...] = (),
+    outputs: tuple[str, ...] = (),
 ) -> Job:
     wanted = Needs(
         amounts=Amounts(cores, memory_mib, disk_mib),
@@ -30,6 +31,7 @@ def make_job(
         cpu_mhz=cpu_mhz,
         software=tuple(software(one) for one in needs.split(";") if one),
         inputs=inputs,
+        outputs=outputs,
     )
     return Job(job_id=job_id, submitted_ms=submitted_ms, needs=wanted, deadline_ms=deadline_ms)
 
@@ -47,6 +49,7 @@ def make_node(
     bytes_per_s: int = 125_000_000,
     waiting_ms: int = 0,
     seen_ms: int = 0,
+    takes_files: bool = True,
 ) -> Node:
     able = NodeCapabilities(
         name=name,
@@ -55,6 +58,7 @@ def make_node(
         software=installed((has or {}).items()),
         place=place,
         bytes_per_s=bytes_per_s,
+        takes_files=takes_files,
     )
     left = able.total if free is None else free
     return Node(capabilities=able, free=left, waiting_ms=waiting_ms, seen_ms=seen_ms)

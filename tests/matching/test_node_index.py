@@ -41,6 +41,7 @@ def nodes(draw: st.DrawFn, name: str = "") -> Node:
         bytes_per_s=draw(st.sampled_from([100_000, 1_000_000])),
         waiting_ms=draw(st.integers(0, 3)) * 100,
         seen_ms=draw(st.sampled_from([400, 500, 1_000])),
+        takes_files=draw(st.booleans()),
     )
 
 
@@ -59,6 +60,7 @@ JOBS = st.builds(
     nodes=st.integers(1, 3),
     deadline_ms=st.sampled_from([None, 2_101, 2_301, 9_000]),
     inputs=st.sampled_from([(), (InputFile("a", 20_000, "store"),)]),
+    outputs=st.sampled_from([(), ("out",)]),
 )
 
 

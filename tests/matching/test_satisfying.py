@@ -11,6 +11,9 @@ from leasehold.matching.verdict import FITS, Feasibility, Verdict, Why, never, s
 from leasehold.model.errors import InvalidField
 
 HALF = Amounts(2, 500, 500)
+STORED = InputFile("sky.fits", 10, "", sha256="ab" * 32)
+ELSEWHERE = InputFile("sky.fits", 10, "store")
+"""It is read from where it lies: nobody brings it."""
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,11 @@ HALF = Amounts(2, 500, 500)
         ({}, {}, FITS),
         ({"needs": "gcc"}, {}, never(Why.SOFTWARE_NOT_THERE, "gcc")),
         ({"needs": "gcc >= 12"}, {"has": {"gcc": "9"}}, never(Why.SOFTWARE_OTHER_VERSION, "gcc >= 12")),
+        ({"outputs": ("out",)}, {"takes_files": False}, never(Why.TAKES_NO_FILES)),
+        ({"inputs": (STORED,)}, {"takes_files": False}, never(Why.TAKES_NO_FILES)),
+        ({"inputs": (ELSEWHERE,)}, {"takes_files": False}, FITS),
+        ({"inputs": (STORED,), "outputs": ("out",)}, {}, FITS),
+        ({"cores": 5, "outputs": ("out",)}, {"takes_files": False}, never(Why.TAKES_NO_FILES)),
         ({"cores": 5}, {}, never(Why.TOO_FEW_CORES)),
         ({"memory_mib": 1_001}, {}, never(Why.TOO_LITTLE_MEMORY)),
         ({"cpu_mhz": 2_001}, {}, never(Why.CPU_TOO_SLOW)),

@@ -41,7 +41,7 @@ def no_idempotency(world: World) -> Iterator[None]:
 @contextmanager
 def doubled_messages(_world: World) -> Iterator[None]:
     """Messages between processes are taken in again each time that they come."""
-    from leasehold.service.engine.remote_sites import MessageLog  # noqa: PLC0415 - what is broken
+    from leasehold.service.engine.message_log import MessageLog  # noqa: PLC0415 - what is broken
 
     def take_in(self: Any, endpoint: str, messages: Any, read: Callable[[Any], Any]) -> list[Any]:
         state, messages = self._of(endpoint), list(messages)

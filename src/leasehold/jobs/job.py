@@ -220,7 +220,6 @@ class JobRequest:
     ``job``          its number, submission, needs and deadline; ``needs.nodes`` machines run the command
     ``environment``  variables that its command finds, by name in the order in which they were given
     ``array_id``     the number of the first job of its array, 0 where it is in none; ``array_index`` is its own there
-    ``outputs``      names of the files that are kept of what the command leaves in its working folder
     ``lease_type``   what kind of guest its attempts are
     ``reliability``  how sure it is to be done by the deadline, above 0 and below 1; None: nothing is asked
     ``restarts``     how often it may restart after faults that are not its own
@@ -237,7 +236,6 @@ class JobRequest:
     environment: tuple[tuple[str, str], ...] = ()
     array_id: int = 0
     array_index: int = 0
-    outputs: tuple[str, ...] = ()
     lease_type: LeaseType = LeaseType.SUSPENDABLE
     backup: Backup = Backup.NONE
     reliability: float | None = None

@@ -21,7 +21,7 @@ from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.state import FailureHistory, SchedulerState
 from leasehold.jobs.transitions import Transitions
 from leasehold.matching.assignment import Solve, solve_plain
-from leasehold.matching.nodes import Network
+from leasehold.matching.nodes import Network, Node
 from leasehold.model.errors import InvariantBroken
 
 
@@ -136,6 +136,10 @@ class JobScheduler:
     def moved(self) -> Mapping[int, JobRecord]:
         """The jobs that the last `handle` has changed, those that it closed included."""
         return self._jobs.moved
+
+    def node(self, name: str) -> Node | None:
+        """Give a node with what can still be promised there; None for one that was never seen."""
+        return self._state.inventory.node(name)
 
     def handle(self, events: Iterable[JobEvent], now_ms: int) -> list[JobEffect]:
         """Take note of all events of an instant, then decide; gives what is to be done and known."""

@@ -111,6 +111,9 @@ def judge_hosts(
     verdicts: dict[str, Verdict] = {}
     edges = []
     for host in hosts:
+        if not host.capabilities.gets_images and not _is_there(image, host):
+            verdicts[host.name] = never(Why.NO_IMAGE)
+            continue
         transfer_ms = network.transfer_ms(
             _files(job, image, host, making), host.capabilities.place, host.capabilities.bytes_per_s
         )
@@ -139,6 +142,10 @@ def _files(job: Job, image: Image | Recipe, host: Node, making: MachineMaking) -
     return [*job.needs.inputs, InputFile(base.name, base.size_bytes, making.image_store)]
 
 
+def _is_there(image: Image | Recipe, host: Node) -> bool:
+    return isinstance(image, Image) and host.capabilities.place in image.at
+
+
 def _edge(host: Node, transfer_ms: int) -> Edge:
     able = host.capabilities
     return Edge(transfer_ms + host.waiting_ms, host.free.memory_mib, -able.bytes_per_s, host.name)
@@ -148,8 +155,12 @@ def _why_none(verdicts: Mapping[str, Verdict], nodes: int) -> Verdict:
     """Say never where too few hosts could do it even when empty, else what the first other lacks."""
     later = [verdict for _, verdict in sorted(verdicts.items()) if verdict.answer is not Feasibility.NEVER]
     if len(later) < nodes:
-        late = any(verdict.why is Why.DEADLINE_TOO_TIGHT for verdict in verdicts.values())
-        return never(Why.DEADLINE_TOO_TIGHT if late else Why.NO_HOST)
+        whys = {verdict.why for verdict in verdicts.values()}
+        if Why.DEADLINE_TOO_TIGHT in whys:
+            return never(Why.DEADLINE_TOO_TIGHT)
+        if whys and whys <= {Why.TAKES_NO_FILES, Why.NO_IMAGE}:
+            return never(Why.NO_IMAGE if Why.NO_IMAGE in whys else Why.TAKES_NO_FILES)
+        return never(Why.NO_HOST)
     return next(wait(verdict.why) for verdict in later if verdict.answer is Feasibility.WAIT)
 
 

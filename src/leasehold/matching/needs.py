@@ -67,6 +67,7 @@ class Needs:
     ``execution_ms``  how long it is thought to run on cores that fast; it is not scaled for faster ones
     ``nodes``         on how many different nodes at once
     ``need``          how many of them must be left for it to go on when nodes fail (k of n); 0: all of them
+    ``outputs``       names of the files that are kept of what its command leaves in its working folder
 
     Raises InvalidField for what no job can ask.
     """
@@ -78,6 +79,7 @@ class Needs:
     software: tuple[Software, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     need: int = 0
+    outputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no job can ask."""
@@ -90,6 +92,11 @@ class Needs:
                 raise InvalidField(name, value, f"at least {least}")
         if not 0 <= self.need <= self.nodes:
             raise InvalidField("need", self.need, f"at most the number of nodes, {self.nodes}; 0: all of them")
+
+    @property
+    def has_files(self) -> bool:
+        """Whether files are brought to where it runs, or kept from there: not all sites take them."""
+        return bool(self.outputs) or any(file.sha256 for file in self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

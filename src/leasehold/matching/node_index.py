@@ -27,10 +27,11 @@ _FEW_ENTRIES = 16
 
 
 class TransferPath(NamedTuple):
-    """What the transfer time depends on, besides the job."""
+    """Whether files reach a node, and what the transfer time depends on besides the job."""
 
     place: str
     bytes_per_s: int
+    takes_files: bool
 
 
 class NodeEntry(NamedTuple):
@@ -56,7 +57,7 @@ def indexed_node(node: Node) -> IndexedNode:
     """Write down a node for a shelf."""
     able, free = node.capabilities, node.free
     entry = NodeEntry(node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software)
-    return IndexedNode((free.memory_mib, TransferPath(able.place, able.bytes_per_s)), entry)
+    return IndexedNode((free.memory_mib, TransferPath(able.place, able.bytes_per_s, able.takes_files)), entry)
 
 
 class NodeBucket(NamedTuple):
@@ -94,12 +95,13 @@ class NodeBuckets:
                 del self.bundles[memory_mib]
                 del self.memories_mib[bisect_left(self.memories_mib, memory_mib)]
 
-    def from_memory(self, least_mib: int, most_mib: int | None) -> Iterator[NodeBucket]:
-        """Give the bundles with that much memory free, the least first."""
+    def from_memory(self, least_mib: int, most_mib: int | None, *, takes_files: bool) -> Iterator[NodeBucket]:
+        """Give the bundles with that much memory free, the least first; those that files reach, or all."""
         begin = bisect_left(self.memories_mib, least_mib)
         end = None if most_mib is None else bisect_right(self.memories_mib, most_mib)
         for memory_mib in self.memories_mib[begin:end]:
-            yield from self.bundles[memory_mib].values()
+            bundles = self.bundles[memory_mib].values()
+            yield from (one for one in bundles if one.reach.takes_files) if takes_files else bundles
 
 
 def _by_bucket(nodes: Iterable[IndexedNode]) -> dict[tuple[int, TransferPath], list[NodeEntry]]:
@@ -315,12 +317,12 @@ class NodeSearch:
     def transfer_ms(self, reach: TransferPath) -> int:
         """Give how long the job's files would take, ms."""
         if reach not in self._transfers_ms:
-            self._transfers_ms[reach] = self._network.transfer_ms(self._job.needs.inputs, *reach)
+            self._transfers_ms[reach] = self._network.transfer_ms(self._job.needs.inputs, *reach[:2])
         return self._transfers_ms[reach]
 
     def _from_shelves(self, most_mib: int | None) -> list[Iterator[NodeBucket]]:
-        least_mib = self._job.needs.amounts.memory_mib
-        return [shelf.from_memory(least_mib, most_mib) for shelf in self._shelves]
+        least_mib, takes_files = self._job.needs.amounts.memory_mib, self._job.needs.has_files
+        return [shelf.from_memory(least_mib, most_mib, takes_files=takes_files) for shelf in self._shelves]
 
     def _most_waiting_ms(self, bundle: NodeBucket) -> float:
         if self._job.deadline_ms is None:
@@ -335,6 +337,7 @@ def _node_kind(node: Node) -> NodeKind:
     total = able.total
     return (
         *(total.cores, total.memory_mib, total.disk_mib, able.cpu_mhz, able.software, able.place, able.bytes_per_s),
+        able.takes_files,
         *(free.cores, free.memory_mib, free.disk_mib, node.waiting_ms, node.seen_ms),
     )
 

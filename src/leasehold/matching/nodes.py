@@ -9,7 +9,7 @@ own. Files stored at the node's own place need no transfer. The paper names dela
 this is the plain one.
 
 Verdict. Rule: what the node has not even when empty is a *never here*, what it has but is in use a *not now*. The
-first that is lacking is given, in this order: software, cores, memory, speed, disk, deadline; then how old the
+first that is lacking is given, in this order: software, files, cores, memory, speed, disk, deadline; then how old the
 facts are, cores, memory, disk in use, and a queue that makes it late. The deadline is met if ``deadline > now +
 transfer + execution`` (section 5, criterion 3). The printed criterion is meant for lightly loaded nodes and
 leaves their queues out; a node whose queue makes it late is a *not now* here.
@@ -31,6 +31,8 @@ class NodeCapabilities:
     ``total``        whole cores, MiB of memory, MiB of disk
     ``place``        its location: the name of a place in the `Network`
     ``bytes_per_s``  the bandwidth of its own network interface
+    ``takes_files``  whether files can be brought to it, and kept from it
+    ``gets_images``  whether machines on it can have an image that its place has not: one brought or built there
     """
 
     name: str
@@ -40,6 +42,8 @@ class NodeCapabilities:
     place: str = ""
     bytes_per_s: int = 125_000_000
     """Usually one gigabit per second."""
+    takes_files: bool = True
+    gets_images: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a node that nothing can get to."""
@@ -150,6 +154,7 @@ def judge_machine(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime
     begun_ms = moment.now_ms + transfer_ms + node.waiting_ms
     if (
         job.needs.cpu_mhz <= node.capabilities.cpu_mhz
+        and (node.capabilities.takes_files or not job.needs.has_files)
         and node.free.holds(job.needs.amounts)
         and (job.deadline_ms is None or begun_ms + job.needs.execution_ms < job.deadline_ms)
         and node.seen_ms >= moment.oldest_ms
@@ -172,6 +177,7 @@ def _why_not(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime) -> 
 
 def _never_has(needs: Needs, node: NodeCapabilities) -> Why | None:
     lacking = (
+        (needs.has_files and not node.takes_files, Why.TAKES_NO_FILES),
         (needs.amounts.cores > node.total.cores, Why.TOO_FEW_CORES),
         (needs.amounts.memory_mib > node.total.memory_mib, Why.TOO_LITTLE_MEMORY),
         (needs.cpu_mhz > node.cpu_mhz, Why.CPU_TOO_SLOW),

@@ -18,6 +18,7 @@ class Why(StrEnum):
     # never here
     SOFTWARE_NOT_THERE = "software-not-there"
     SOFTWARE_OTHER_VERSION = "software-other-version"
+    TAKES_NO_FILES = "takes-no-files"
     TOO_FEW_CORES = "too-few-cores"
     TOO_LITTLE_MEMORY = "too-little-memory"
     CPU_TOO_SLOW = "cpu-too-slow"
@@ -47,6 +48,7 @@ SOFTWARE = frozenset({Why.SOFTWARE_NOT_THERE, Why.SOFTWARE_OTHER_VERSION})
 _SENTENCES: dict[Why, str] = {
     Why.SOFTWARE_NOT_THERE: "lacks the required software",
     Why.SOFTWARE_OTHER_VERSION: "has the software in a different version than required",
+    Why.TAKES_NO_FILES: "is at a site that takes no files, and the job has some",
     Why.TOO_FEW_CORES: "has fewer cores than required",
     Why.TOO_LITTLE_MEMORY: "has less memory than required",
     Why.CPU_TOO_SLOW: "has slower cores than required",

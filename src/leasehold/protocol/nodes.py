@@ -10,7 +10,7 @@ _NODE = {
     "name": "das3/node017", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
     "free_memory_mib": 12_288, "disk_mib": 200_000, "free_disk_mib": 180_000, "cpu_mhz": 2400,
     "bytes_per_s": 125_000_000, "software": ["gcc 12.2.0-14"], "packages": 1, "is_host": False, "runs": True,
-    "problem": "", "fault": "", "failures": 1, "failed_at": A_MOMENT, "first_seen_at": A_MOMENT,
+    "takes_files": True, "problem": "", "fault": "", "failures": 1, "failed_at": A_MOMENT, "first_seen_at": A_MOMENT,
     "seen_at": A_MOMENT,
 }  # fmt: skip
 
@@ -46,6 +46,7 @@ class Node(ResponseModel):
     packages: OrZero = Field(description="Number of installed pieces of software.")
     is_host: OrFalse = Field(description="Whether it can host virtual machines.")
     runs: bool = Field(description="Whether jobs can run directly on it.")
+    takes_files: bool = Field(description="Whether jobs with files can run on it.")
     problem: OrEmpty = Field(description="Why it cannot be used now; empty: no known problem.")
     fault: OrEmpty = Field(description="The kind of fault the problem counts as; empty: none.")
     failures: OrZero = Field(description="Failures since it was first seen.")

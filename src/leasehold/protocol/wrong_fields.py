@@ -11,7 +11,8 @@ from leasehold.protocol.fields import MEANINGS
 NOT_SHOWN = "(not shown)"
 """Placeholder for a value that a response does not repeat."""
 
-_THE_KEY = "[key]"  # of a dictionary, where it is not the value that is wrong
+WRONG_KIND = "wrong_kind"
+"""The type of the error about a body whose ``kind`` is none of those that it may be."""
 _MOST_CHARACTERS = 200
 
 
@@ -30,7 +31,10 @@ def _name(error: Mapping[str, Any]) -> str:
     place, *path = error["loc"]
     if not path or error["type"] == "json_invalid":
         return str(place)
-    steps = [step for step in path[1:] if step != _THE_KEY]
+    # In brackets are the key of a dictionary, where it is not the value that is wrong, and the kind of a body.
+    steps = [step for step in path[1:] if not (isinstance(step, str) and step.startswith("["))]
+    if error["type"] == WRONG_KIND:
+        steps.append("kind")
     return str(path[0]) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 

@@ -89,7 +89,6 @@ class SubmitJob:
     backup: Backup = Backup.NONE
     reliability: float | None = None
     restarts: int = 3
-    outputs: tuple[str, ...] = ()
     key: str = ""
     request_hash: str = ""
     is_foreign: bool = False
@@ -172,6 +171,25 @@ class JobOutput:
     output: Output
     problem: str = ""
     files: tuple[OutputFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskForOutput:
+    """Ask the manager of the site of a lease for what its command has written so far; the answer is a task `Heard`."""
+
+    lease_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuestOutput:
+    """What the command of a lease here has written so far, for the gateway that has sent it and wants to know.
+
+    With a ``problem`` it could not be read.
+    """
+
+    lease_id: int
+    output: Output
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +434,8 @@ Command = (
     | JobImageBuilt
     | JobImageFailed
     | JobOutput
+    | AskForOutput
+    | GuestOutput
     | Cancel
     | ReportCheckpoint
     | Extend

@@ -191,7 +191,6 @@ class Limits:
 
     body_kib: Annotated[
         int,
-        # A hundred reports of a site have to fit, as they come in one call of its manager.
         Whole("maximum size of a request body", more=", in KiB", least=32, most=2**20),
     ] = 64
     open_requests_per_consumer: Annotated[int, Whole("open leases of one consumer")] = 10_000

@@ -18,6 +18,7 @@ from leasehold.matching.needs import Amounts
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.commands import (
     Command,
+    GuestOutput,
     JobImageBuilt,
     JobImageFailed,
     JobImagesSeen,
@@ -32,10 +33,11 @@ from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.nodes import NODE_BATCH
-from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch
+from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, Read
 from leasehold.service.engine_thread import Clock
-from leasehold.service.errors import Unavailable
+from leasehold.service.errors import NoSuchSite, Unavailable
 from leasehold.service.files import FileStore
+from leasehold.service.remote_outputs import RemoteOutputs
 from leasehold.service.store.rows import OutputFile
 
 ANSWER_WITHIN_S = 60.0
@@ -52,7 +54,7 @@ NOT_CONFIGURED = "its site is not in the configuration any more"
 
 Do = Callable[[Command], Awaitable[object]]
 T = TypeVar("T")
-E = TypeVar("E", Fetch, Build)
+E = TypeVar("E", Fetch, Build, Read)
 
 _log = structlog.get_logger("leasehold.discovery")
 
@@ -89,6 +91,9 @@ class NodeDiscovery:
     ) -> None:
         """``files`` takes what jobs leave behind; ``stagings`` know how fast inputs get to sites."""
         rates = stagings or {}
+        self.outputs = RemoteOutputs(do)
+        self._clock = clock
+        self._spec = spec
         self._sites = {
             site: SiteDiscovery(site, driver, do, clock, spec, files, rates.get(site))
             for site, driver in drivers.items()
@@ -100,7 +105,7 @@ class NodeDiscovery:
         ]
         self._do = do
         self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way: set[Fetch | Build] = set()
+        self._under_way: set[Fetch | Build | Read] = set()
 
     def begin(self) -> None:
         """Look at all sites from now on."""
@@ -120,6 +125,9 @@ class NodeDiscovery:
             self._start_once(build, self._build)
         for site in tasks.looks & self._sites.keys():
             self._sites[site].look_soon()
+        for read in tasks.reads:
+            self._start_once(read, self._read)
+        self.outputs.take(tasks.heard)
 
     async def close(self) -> None:
         """Stop whatever is under way."""
@@ -130,9 +138,17 @@ class NodeDiscovery:
     async def _fetch(self, fetch: Fetch) -> None:
         if fetch.site in self._sites:
             await self._sites[fetch.site].fetch(fetch)
-        else:
+            return
+        remote = SiteDiscovery(fetch.site, self.outputs, self._do, self._clock, self._spec)
+        try:
+            await remote.fetch(fetch)
+        except NoSuchSite:
             lost = JobOutput(fetch.lease_id, NO_OUTPUT, NOT_CONFIGURED)
             await report_until_accepted(self._do, lost, lost)
+
+    async def _read(self, read: Read) -> None:
+        if read.site in self._sites:
+            await self._sites[read.site].read(read.lease_id)
 
     async def _build(self, build: Build) -> None:
         if build.site in self._sites:
@@ -154,12 +170,15 @@ class NodeDiscovery:
 
 
 class SiteDiscovery:
-    """Asks the driver of one site; a site that does not answer for long enough counts as out of reach."""
+    """Asks the driver of one site; a site that does not answer for long enough counts as out of reach.
+
+    Of a site with a manager of its own only outputs are asked for.
+    """
 
     def __init__(  # noqa: PLR0917 - as `NodeDiscovery` has them
         self,
         site: str,
-        driver: Driver,
+        driver: Driver | RemoteOutputs,
         do: Do,
         clock: Clock,
         spec: JobsSpec,
@@ -214,6 +233,7 @@ class SiteDiscovery:
 
     def _as_measured(self, node: NodeFacts) -> NodeFacts:
         """Say how fast inputs get to a node: the way there is as fast as its slowest part, where that was measured."""
+        node = _as_served(node, self._driver)
         measured = self._staging.rate.bytes_per_s if self._staging else 0
         if not measured or 0 < node.bytes_per_s <= measured:
             return node
@@ -285,6 +305,14 @@ class SiteDiscovery:
             pause_s = _longer(pause_s)
         lost = JobOutput(fetch.lease_id, NO_OUTPUT, OUTPUT_NOT_STORED)
         await report_until_accepted(self._do, JobOutput(fetch.lease_id, output, problem, files), lost)
+
+    async def read(self, lease_id: int) -> None:
+        """Read what the command of a lease has written so far, once: the gateway that wants it asks again."""
+        try:
+            output, problem = await self._output(lease_id), ""
+        except _NoAnswer as error:
+            output, problem = NO_OUTPUT, str(error)
+        await self._report(GuestOutput(lease_id, output, problem))
 
     async def _collected(self, fetch: Fetch) -> tuple[OutputFile, ...]:
         """Store the files that a command has left; raises _NoAnswer."""
@@ -360,7 +388,7 @@ class SiteOffers:
             found = await _answer(cast("HasNodes", self._driver).nodes())
         except _NoAnswer:
             return  # whoever asks for the nodes notices that too
-        sound = {facts.name: facts for facts in found if not facts.problem}
+        sound = {facts.name: _as_served(facts, self._driver) for facts in found if not facts.problem}
         due = self._nodes.due({name: _load(facts) for name, facts in sound.items()}, asked_ms)
         for first in range(0, len(due), NODE_BATCH):
             part = tuple(sound[name] for name in due[first : first + NODE_BATCH])
@@ -380,6 +408,12 @@ class SiteOffers:
         _log.debug("nodes offered themselves", site=self._site, **{one.value: counted[one] for one in OfferAnswer})
 
 
+def _as_served(facts: NodeFacts, driver: object) -> NodeFacts:
+    """Say whether a node takes files: its driver does for all of its nodes, or for none."""
+    takes_files = isinstance(driver, TakesFiles)
+    return facts if facts.takes_files is takes_files else replace(facts, takes_files=takes_files)
+
+
 def _load(facts: NodeFacts) -> int:
     total = Amounts(facts.cores, facts.memory_mib, facts.disk_mib)
     return load_of(total, Amounts(facts.free_cores, facts.free_memory_mib, facts.free_disk_mib))
@@ -396,6 +430,8 @@ async def _answer(call: Awaitable[T]) -> T:
             return await call
     except TimeoutError:
         raise _NoAnswer(f"no answer within {ANSWER_WITHIN_S:g} s") from None
+    except NoSuchSite:
+        raise
     except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
         raise _NoAnswer(f"{type(error).__name__}: {error}") from None
 

@@ -37,7 +37,7 @@ from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import gpus_in_use, occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
-from leasehold.service.errors import ConsoleElsewhere, NoSuchLease
+from leasehold.service.errors import ConsoleElsewhere, NoSuchLease, Unavailable
 from leasehold.service.explaining import (
     MOST_LINES,
     Account,
@@ -70,6 +70,8 @@ from leasehold.service.store.store import Store
 from leasehold.service.surroundings import REAL, Surroundings
 
 LISTEN_EVERY_S = 10.0
+OUTPUT_WITHIN_S = 25.0
+"""For so long a manager is waited for that is asked what a command has written: it may be calling just then."""
 PRUNE_EVERY_S = 3_600.0
 LONGEST_STEP_S = 10.0
 """How long a step may take until the service is not ready."""
@@ -467,7 +469,13 @@ class Federation:
         return await self._reconciler_of(lease_id, row.lease.site).access(lease_id)
 
     async def _output(self, lease_id: int, site: str) -> Output:
-        return await self._reconciler_of(lease_id, site).output(lease_id)
+        if site in self._reconcilers or not await self.sites.is_managed(site):
+            return await self._reconciler_of(lease_id, site).output(lease_id)
+        if not self.messages.is_away(site):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(OUTPUT_WITHIN_S):
+                    return await self._discovery.outputs.output(lease_id)
+        raise Unavailable(f"the manager of site {site} does not answer")
 
     def _reconciler_of(self, lease_id: int, site: str) -> SiteReconciler:
         if site not in self._reconcilers:

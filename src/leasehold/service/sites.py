@@ -13,7 +13,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.model.errors import UnknownName
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import Lease
-from leasehold.service.commands import Drain, ForgetSite, Happened, Undrain
+from leasehold.service.commands import Drain, ForgetSite, Happened, JobSiteSilent, Undrain
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.engine.engine import Engine
@@ -197,6 +197,7 @@ class Sites:
         self._messages = messages
         self._identity = identity
         self._clock = clock
+        self._lost: set[str] = set()
         self.configure(config)
 
     def configure(self, config: ServiceConfig) -> None:
@@ -280,10 +281,24 @@ class Sites:
         self._drained.pop(site, None)
 
     async def mark_silent(self) -> None:
-        """Send nothing more to sites that have not been heard of for too long."""
+        """Send nothing more to sites that have not been heard of for too long; after longer, their nodes are lost.
+
+        Jobs there begin again elsewhere then, as where machines of the gateway's own sites do not answer.
+        """
         for remote in await self._engine.ask(lambda engine: list(engine.gateway.registry.remotes.values())):
+            silent_ms = self._messages.silent_ms(remote.name)
             if not remote.silent and self._messages.is_silent(remote.name):
                 await self._engine.do(Happened(SiteFellSilent(remote.name)))
+            if remote.is_peer or silent_ms < self._config.jobs.silent_after_ms:
+                self._lost.discard(remote.name)
+            elif remote.name not in self._lost:
+                why = f"its manager has not called for {silent_ms / 1000:.0f} s"
+                await self._engine.do(JobSiteSilent(remote.name, why))
+                self._lost.add(remote.name)
+
+    async def is_managed(self, name: str) -> bool:
+        """Whether a site has a manager of its own."""
+        return name in await self._engine.ask(_remotes)
 
     def _own(self, name: str, now: Occupancy) -> SiteState:
         spec = self._specs[name]

@@ -21,6 +21,8 @@ from leasehold.service.drivers.emulated.fault_injection import Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.protocol import Problem
 from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import START_WITHIN_MS
 from leasehold.service.metrics import Metrics
 from leasehold.service.site_reconciler import room_first
@@ -96,7 +98,10 @@ class LiveSite:
 
 
 class Live:
-    """An engine at work. ``look_every_ms``: how often sites are looked at as a whole; None: on demand."""
+    """An engine at work. ``look_every_ms``: how often sites are looked at as a whole; None: on demand.
+
+    ``setup`` concerns jobs, and ``tasks`` is what is to be done for them outside the engine, by whoever uses this.
+    """
 
     def __init__(  # noqa: PLR0913 - what an engine takes, and what it works with
         self,
@@ -109,8 +114,11 @@ class Live:
         look_every_ms: int | None = None,
         most_open: int | None = None,
         start_within_ms: int = START_WITHIN_MS,
+        setup: JobSetup | None = None,
     ) -> None:
         """Begin with what is in the store."""
+        self.tasks = BackgroundTasks()
+        self._setup = setup
         self.now_ms = begin_ms
         self.store = store
         self.metrics = Metrics()
@@ -133,12 +141,14 @@ class Live:
         for site in self.sites.values():
             site.forget_orders()
         make_gateway, now_ms = self._make_gateway, self.now_ms
+        self.tasks = BackgroundTasks()
         self.engine = Engine(
             self.store,
             make_gateway,
             self.metrics,
             now_ms,
             self._most_open,
+            self._setup,
             start_within_ms=self._start_within_ms,
         )
         self._next_alarm_ms: int | None = now_ms
@@ -215,6 +225,7 @@ class Live:
             if isinstance(command, Observed | SiteObserved | OrdersSent) and isinstance(answer, Exception):
                 raise answer  # otherwise it would be lost
         self._next_alarm_ms = done.next_alarm_ms
+        self.tasks = BackgroundTasks.together((self.tasks, done.tasks))
         for name, site in self.sites.items():
             site.deliver([row for row in done.orders if row.site == name])
         return done

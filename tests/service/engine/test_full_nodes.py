@@ -3,7 +3,7 @@
 Engine, store, gateway, desk and machines are those of a live gateway; only the clock is moved by hand.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,11 +17,10 @@ from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts, Needs
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Command, JobNodesSeen, JobOutput, Submit, SubmitJob
+from leasehold.service.commands import Cancel, JobNodesSeen, JobOutput, Submit, SubmitJob
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
-from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.store.store import Store
@@ -42,30 +41,17 @@ class House(Live):
 
     def __init__(self, store: Store, cores: int = 4) -> None:
         retrying = Retrying(limit_ms=10**12)
-        self._setup = JobSetup(JobSettings(sites=frozenset("a"), retrying=retrying))
-        self.errands = BackgroundTasks()
+        setup = JobSetup(JobSettings(sites=frozenset("a"), retrying=retrying))
         nodes = tuple(EmulatedNode(f"n{number}", cores=cores) for number in range(1, SLOTS + 1))
-        super().__init__(store, gateway, {"a": machines(SLOTS, nodes=nodes)})
+        super().__init__(store, gateway, {"a": machines(SLOTS, nodes=nodes)}, setup=setup)
         self.look_at_nodes()
-
-    def restart(self) -> None:
-        """Go on from the store."""
-        for one in self.sites.values():
-            one.forget_orders()
-        self.engine = Engine(self.store, gateway, self.metrics, self.now_ms, None, self._setup)
-        self._next_alarm_ms = self.now_ms
-
-    def _step(self, commands: Sequence[Command]) -> Done:
-        done = super()._step(commands)
-        self.errands = BackgroundTasks.together((self.errands, done.tasks))
-        return done
 
     def look_at_nodes(self) -> None:
         there = self.sites["a"].machines.nodes(self.now_ms)
         self.do(JobNodesSeen("a", tuple(there), self.now_ms))
 
     def run_errands(self) -> None:
-        errands, self.errands = self.errands, BackgroundTasks()
+        errands, self.tasks = self.tasks, BackgroundTasks()
         for one in errands.fetches:
             wrote = self.sites["a"].machines.output(one.lease_id) or Output("")
             self.do(JobOutput(one.lease_id, wrote))

@@ -4,7 +4,6 @@ Engine, store, gateway, desk and machines are those of a live gateway; only the 
 """
 
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 from tests.gateway.random_worlds import to_the_first
@@ -16,10 +15,9 @@ from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
-from leasehold.service.commands import Command, JobNodesSeen, JobOutput, SubmitJob
+from leasehold.service.commands import JobNodesSeen, JobOutput, SubmitJob
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.store.rows import JobRow
@@ -45,29 +43,16 @@ class Grid(Live):
     """Two sites with a node for every job and more; their nodes are looked at as often as a test says."""
 
     def __init__(self, store: Store) -> None:
-        self._setup = JobSetup(JobSettings(sites=frozenset("ab"), retrying=Retrying(limit_ms=60 * MINUTE_MS)))
-        self._errands = BackgroundTasks()
+        setup = JobSetup(JobSettings(sites=frozenset("ab"), retrying=Retrying(limit_ms=60 * MINUTE_MS)))
         nodes = tuple(EmulatedNode(f"n{number}", cores=1, software=GCC) for number in range(ROOM))
-        super().__init__(store, gateway, {name: machines(ROOM, nodes=nodes) for name in "ab"})
-
-    def restart(self) -> None:
-        """Go on from the store."""
-        for one in self.sites.values():
-            one.forget_orders()
-        self.engine = Engine(self.store, gateway, self.metrics, self.now_ms, None, self._setup)
-        self._next_alarm_ms = self.now_ms
-
-    def _step(self, commands: Sequence[Command]) -> Done:
-        done = super()._step(commands)
-        self._errands = BackgroundTasks.together((self._errands, done.tasks))
-        return done
+        super().__init__(store, gateway, {name: machines(ROOM, nodes=nodes) for name in "ab"}, setup=setup)
 
     def look_at_nodes(self) -> None:
         """Tell of all nodes, and give what was fetched."""
         self.look()
         self.do(*(JobNodesSeen(name, tuple(one.machines.nodes(self.now_ms))) for name, one in self.sites.items()))
-        while self._errands.fetches:
-            fetches, self._errands = self._errands.fetches, BackgroundTasks()
+        while self.tasks.fetches:
+            fetches, self.tasks = self.tasks.fetches, BackgroundTasks()
             self.do(*(self._output(one.lease_id, one.site) for one in fetches))
 
     def _output(self, lease_id: int, name: str) -> JobOutput:

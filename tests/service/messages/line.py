@@ -5,12 +5,13 @@ be delivered in any order, twice, late or never, and whoever it is for may have 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.jobs.settings import JobSettings
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.agreement import CPUS
 from leasehold.model.lease import LeaseState
@@ -20,8 +21,9 @@ from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.options import Hardware
+from leasehold.service.drivers.emulated.options import EmulatedNode, Hardware
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
+from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.sites import occupancies
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.messages.routing import identity_of
@@ -41,10 +43,19 @@ FAR = {"far": 4, "north": 3}
 HOME = "home"
 _MANY = 1_000_000
 _ROUNDS = 400
+_TAKEN_BACK = (Reason.HANDED_BACK, Reason.NEVER_STARTED)
 
 
-def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_elsewhere: bool = True) -> Live:
-    """One service with one site of its own."""
+def live_of(
+    store: Store,
+    name: str,
+    slots: int,
+    policy: str = "rr",
+    *,
+    try_elsewhere: bool = True,
+    nodes: tuple[EmulatedNode, ...] = (),
+) -> Live:
+    """One service with one site of its own; with ``nodes``, it serves jobs."""
 
     gateway_id = identity_of(store, new_id)
 
@@ -55,8 +66,9 @@ def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_else
         )  # everybody may, and all use is accounted for
         return Gateway([live_site(name, slots, overhead=QUICK)], routing, 1, sharing, gateway_id=gateway_id)
 
-    machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), FaultInjector(Faults(), name))
-    return Live(store, make, {name: machines})
+    machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK, nodes=nodes), FaultInjector(Faults(), name))
+    setup = JobSetup(JobSettings(sites=frozenset([name]))) if nodes else None
+    return Live(store, make, {name: machines}, setup=setup)
 
 
 def rows_of(live: Live) -> list[LeaseRow]:
@@ -76,13 +88,28 @@ class Message:
 class World:
     """All three, and what is on the line between them."""
 
-    def __init__(self, folder: Path, policy: str = "rr", *, try_elsewhere: bool = True, home_slots: int = 2) -> None:
-        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in (GATEWAY, *FAR)}
-        self.gateway = live_of(self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere)
-        self.sites = {name: live_of(self.stores[name], name, slots) for name, slots in FAR.items()}
+    def __init__(
+        self,
+        folder: Path,
+        policy: str = "rr",
+        *,
+        try_elsewhere: bool = True,
+        home_slots: int = 2,
+        nodes: Mapping[str, tuple[EmulatedNode, ...]] | None = None,
+    ) -> None:
+        of, stores = nodes or {}, (GATEWAY, *FAR)
+        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in stores}
+        self.gateway = live_of(
+            self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere, nodes=of.get(HOME, ())
+        )
+        self.sites = {
+            name: live_of(self.stores[name], name, slots, nodes=of.get(name, ())) for name, slots in FAR.items()
+        }
         self.lends = dict.fromkeys(FAR, True)
         self.on_the_line: list[Message] = []
         self.audits: dict[str, list[AuditLine]] = {name: [] for name in (HOME, *FAR)}
+        self.outputs: dict[str, dict[int, tuple[str, str]]] = {name: {} for name in (HOME, *FAR)}
+        """What the commands of leases had written that are gone, as machines keep it."""
 
     @property
     def lives(self) -> Iterator[Live]:
@@ -142,8 +169,11 @@ class World:
             self.deliver(0)
             self.deliver(0)
         self.on_the_line.clear()
-        live = self.gateway if who == GATEWAY else self.sites[who]
-        live.restart()
+        self.restart(who)
+
+    def restart(self, who: str) -> None:
+        """Somebody is killed and comes back."""
+        (self.gateway if who == GATEWAY else self.sites[who]).restart()
 
     def deliver(self, index: int, *, again: bool = False) -> None:
         """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
@@ -175,7 +205,9 @@ class World:
     def _keep_audits(self) -> None:
         for live in self.lives:
             for name, one in live.sites.items():
-                self.audits[name] += one.machines.take_unwritten().audit
+                unwritten = one.machines.take_unwritten()
+                self.audits[name] += unwritten.audit
+                self.outputs[name] |= {lease_id: wrote[:2] for lease_id, wrote in unwritten.outputs.items()}
 
     def make_whole(self) -> None:
         """The line is whole again, what was on it is lost, and everything comes to its end."""
@@ -200,10 +232,10 @@ class World:
     # What must be so
 
     def guests_at(self, name: str) -> dict[int, list[LeaseRow]]:
-        """What a site has of each of the gateway's leases, without what it refused or has handed back."""
+        """What a site has of each of the gateway's leases, but for what it refused, never started or handed back."""
         found: dict[int, list[LeaseRow]] = {}
         for row in rows_of(self.sites[name]):
-            is_elsewhere = row.lease.state == LeaseState.REFUSED or row.metadata.reason == Reason.HANDED_BACK
+            is_elsewhere = row.lease.state == LeaseState.REFUSED or row.metadata.reason in _TAKEN_BACK
             if row.metadata.origin and not is_elsewhere:
                 found.setdefault(row.metadata.origin_id, []).append(row)
         return found

@@ -19,7 +19,7 @@ STATUS: dict[str, Any] = {
 RUNNING = {
     "kind": "report", "lease": 1, "state": "running", "reason": "room-free", "planned_ms": -1,
     "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0, "migrations": 0, "work_left": -1,
-        "prepared_until_ms": -1, "onward": [],
+        "prepared_until_ms": -1, "onward": [], "command": None,
 }  # fmt: skip
 
 

@@ -16,9 +16,11 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
+from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
 from leasehold.service.messages import wire
+from leasehold.service.messages.about_jobs import CommandTold, NodesTold
 from leasehold.service.messages.site_status import MOST_VMS, SiteStatus
-from leasehold.service.messages.wire import Offer
+from leasehold.service.messages.wire import Offer, Reported
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.simulation.workload.job import job_of
 
@@ -93,23 +95,46 @@ HOPS = st.builds(
 )
 
 
-@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), HOPS, st.booleans())
+NODE_TOLD: dict[str, Any] = {
+    "name": "n1",
+    "is_host": False,
+    "runs": True,
+    "problem": "",
+    "fault": "",
+    "software": -1,
+    **dict.fromkeys(("cores", "memory_mib", "disk_mib", "free_cores", "free_memory_mib", "free_disk_mib"), 1),
+    **dict.fromkeys(("cpu_mhz", "bytes_per_s"), 0),
+}
+
+CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
+    PlacementConstraints,
+    nodes=st.lists(NAMES, max_size=3).map(tuple),
+    image=TEXTS,
+    cores=AMOUNTS,
+    least=st.integers(0, 3),
+)
+"""Of an attempt: the rest is of leases that a site plans by its own nodes."""
+
+
+@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), HOPS, st.booleans(), CONSTRAINTS)
 def test_what_is_asked_for_arrives_whole(
     request: Request,
     name: str,
     command: list[str],
     hop: Hop,
     wait: bool,  # noqa: FBT001 - it is drawn
+    constraints: PlacementConstraints,
 ) -> None:
     lease = Lease(7, request, request.vms, 0, 0, site="far")
-    body = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(name, tuple(command)), hop, wait=wait)))
+    metadata = LeaseMetadata(name, tuple(command), constraints=constraints)
+    body = json.loads(json.dumps(wire.offer(lease, metadata, hop, wait=wait)))
     offer = wire.read(body, "gateway")
     assert isinstance(offer, Offer)
     own = {name: getattr(offer.submit.request, name) for name in OF_EACH_END}
     said = {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
     assert own == said | {"max_restarts": 0, "goes_back": True}  # its gateway sees to both
     assert offer.submit.request == replace(request, wait=wait, **asdict(hop), **own)
-    assert offer.submit.metadata == LeaseMetadata(name, tuple(command), "gateway", 7)
+    assert offer.submit.metadata == replace(metadata, origin="gateway", origin_id=7)
 
 
 def test_every_field_of_a_request_is_drawn() -> None:
@@ -175,12 +200,48 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
 
 
 @pytest.mark.parametrize(
+    "lie",
+    [
+        {"kind": "nodes", "listing": 0, "complete": True, "age_ms": 0},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": -1},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "gone": ["n"] * 201},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [{"name": "n1"}]},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"software": 0}]},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"cores": 2**60}]},
+        {"kind": "images", "names": ["a\0b"]},
+        {"kind": "output", "lease": 1, "text": "x" * 200_000, "error": "", "is_whole": True},
+        {"kind": "read", "lease": 0},
+        {"kind": "look", "anew": "yes"},
+    ],
+)
+def test_nor_is_anything_about_jobs_believed_that_cannot_be(lie: dict[str, object]) -> None:
+    with pytest.raises(InvalidField):
+        wire.read(lie, "far")
+
+
+def test_a_node_is_read_as_it_is_told() -> None:
+    told = wire.read({"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD]}, "far")
+    assert isinstance(told, NodesTold)
+    assert [dict(node) for node in told.nodes] == [NODE_TOLD]
+
+
+@pytest.mark.parametrize(
+    "lie", [{"exit_status": 256}, {"exit_status": -1}, {"fault": "tired"}, {"ran_ms": -2}, {"detail": "x" * 3_000}]
+)
+def test_nor_an_end_of_a_command(lie: dict[str, object]) -> None:
+    told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value), (), CommandTold(ended=True))
+    assert isinstance(wire.read(told, "far"), Reported)
+    with pytest.raises(InvalidField):
+        wire.read(told | {"command": told["command"] | lie}, "far")
+
+
+@pytest.mark.parametrize(
     "name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "migrations", "work_left", "lease"]
 )
 @pytest.mark.parametrize("lie", [10**30, -2, "5", 1.5, None, True])
 def test_so_is_a_report(name: str, lie: object) -> None:
     told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value), ())
-    assert isinstance(wire.read(told, "far"), SiteReported)
+    assert isinstance(wire.read(told, "far"), Reported)
     with pytest.raises(InvalidField):
         wire.read(told | {name: lie}, "far")
 

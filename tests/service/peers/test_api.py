@@ -77,7 +77,7 @@ def test_what_no_site_can_take_is_offered_and_what_becomes_of_it_is_counted(hous
     running = {
         "kind": "report", "lease": lease["id"], "state": "running", "reason": "room-free", "planned_ms": -1,
         "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0, "migrations": 0, "work_left": -1,
-        "prepared_until_ms": -1, "onward": [],
+        "prepared_until_ms": -1, "onward": [], "command": None,
     }  # fmt: skip
     call(house, token=token, messages=[{"seq": 1, "body": running}], acknowledged=1)
     way = house.ask("GET", "/v1/peers/north", admin).json()["borrowing"]

@@ -52,6 +52,7 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
         cpu_mhz=1000,
         software=(software("gromacs >= 2022, < 2023"), software("python3")),
         inputs=(InputFile("topology", 12, "store"),),
+        outputs=("out", "none"),
     )
     job = Job(job_id=job_id, submitted_ms=BEGIN_MS, needs=needs, deadline_ms=BEGIN_MS + 600_000)
     request = JobRequest(
@@ -63,7 +64,6 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
         environment=(("OMP_NUM_THREADS", "4"), ("EMPTY", "")),
         array_id=job_id,
         array_index=3,
-        outputs=("out", "none"),
         backup=Backup.COLD,
         reliability=0.99,
     )
@@ -317,6 +317,7 @@ def test_nodes_are_kept_with_what_is_free_now(store: Store) -> None:
         software=frozenset(),
         is_host=True,
         runs=False,
+        takes_files=True,
         problem="",
         fault="",
         seen_ms=1,
@@ -326,6 +327,7 @@ def test_nodes_are_kept_with_what_is_free_now(store: Store) -> None:
         charged=0.5,
         watched_ms=7,
         well_ms=1,
+        listing=0,
     )
     light: dict[str, Any] = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
     light |= {"charged": 1.5, "watched_ms": 8, "well_ms": -1}

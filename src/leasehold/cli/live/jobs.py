@@ -537,7 +537,6 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
         name=options.name or base.name,
         environment=_environment(base.environment, options.environment or []),
         array=read_array("--array", options.array) if options.array else base.array,
-        outputs=tuple(options.outputs) if options.outputs else base.outputs,
         group=options.group or base.group,
         deadline_ms=_deadline_ms(options) if options.deadline else base.deadline_ms,
         reliability=base.reliability if options.reliability is None else _reliability(options.reliability),
@@ -568,6 +567,7 @@ def _needs(base: Needs, options: JobOptions) -> Needs:
         if options.software
         else base.software,
         inputs=tuple(map(_input, options.inputs)) if options.inputs else base.inputs,
+        outputs=tuple(options.outputs) if options.outputs else base.outputs,
     )
 
 

@@ -107,7 +107,6 @@ class JobDescription:
 
     ``needs``        what each of its nodes must have; its inputs are those of the whole job
     ``environment``  variables that its command finds, by name
-    ``outputs``      names of the files that are kept of what it leaves in its working folder
     ``array``        the indexes of an array, for each of which it runs once; empty: it runs once
     ``deadline_ms``  by when it has to be done, Unix ms
     ``reliability``  how sure it is to be done by then, None where nothing is asked
@@ -119,7 +118,6 @@ class JobDescription:
     group: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     array: tuple[int, ...] = ()
-    outputs: tuple[str, ...] = ()
     deadline_ms: int | None = None
     reliability: float | None = None
     backup: Backup = Backup.NONE
@@ -151,7 +149,7 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "reliability": description.reliability,
     }
     optional |= {"environment": dict(description.environment), "array": list(description.array)}
-    optional |= {"outputs": list(description.outputs)}
+    optional |= {"outputs": list(needs.outputs)}
     return body | {key: value for key, value in optional.items() if value}
 
 
@@ -222,7 +220,6 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
         command=_command(keys),
         environment=_environment(keys),
         array=_array(keys),
-        outputs=_outputs(keys),
         needs=_needs(keys, looking),
         deadline_ms=_deadline(keys, looking),
         reliability=_between(keys, "Reliability"),
@@ -349,6 +346,7 @@ def _needs(keys: Keys, looking: Looking) -> Needs:
         software=tuple(_software(*one) for one in _listed(keys, "Software")),
         inputs=tuple(_input(place, one, looking) for place, one in _listed(keys, "DataStaging")),
         execution_ms=_execution(keys),
+        outputs=_outputs(keys),
     )
 
 

@@ -348,7 +348,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "NeededResourceCount": needs.need or "",
         "Software": [str(one) for one in needs.software],
         "DataStaging": [_input(file) for file in needs.inputs],
-        "OutputFile": list(description.outputs),
+        "OutputFile": list(needs.outputs),
         "Array": show_array(description.array),
         "ExecutionTime": needs.execution_ms / 1000 if needs.execution_ms % 1000 else needs.execution_ms // 1000,
         "Deadline": "" if description.deadline_ms is None else _moment(description.deadline_ms),

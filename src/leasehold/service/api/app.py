@@ -42,6 +42,7 @@ from leasehold.service.auth.sessions import Sessions
 from leasehold.service.auth.sign_in import SignIn
 from leasehold.service.auth.tokens import Tokens
 from leasehold.service.federation import Federation
+from leasehold.service.messages.routing import CALL_BYTES
 from leasehold.service.metrics import Metrics
 
 TOO_LARGE = 413
@@ -136,7 +137,7 @@ def _is_problem(start: Message) -> bool:
 class BodyLimit:
     """Refuses larger bodies: at once where their length is said, else as soon as they are too large.
 
-    A piece of a file may have `PIECE_BYTES`.
+    A piece of a file may have `PIECE_BYTES`, and a call of a site's manager `CALL_BYTES`.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
@@ -149,8 +150,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         read = 0
-        is_piece = scope["method"] == "PUT" and scope["path"].startswith(files.router.prefix)
-        most = max(self._most, PIECE_BYTES) if is_piece else self._most
+        most = max(self._most, _needed(scope["method"], scope["path"]))
 
         async def counting() -> Message:
             nonlocal read
@@ -162,6 +162,14 @@ class BodyLimit:
             return message
 
         await self._app(scope, counting, send)
+
+
+def _needed(method: str, path: str) -> int:
+    """Say how large a body may be in any case, whatever the operator allows for others."""
+    if method == "PUT" and path.startswith(files.router.prefix):
+        return PIECE_BYTES
+    is_call = method == "POST" and path.startswith(messages.router.prefix) and path.endswith("/messages")
+    return CALL_BYTES if is_call else 0
 
 
 def _check(length: int, most: int) -> None:

@@ -447,6 +447,7 @@ _ABOUT_NODES = frozenset(
     {
         Why.SOFTWARE_NOT_THERE,
         Why.SOFTWARE_OTHER_VERSION,
+        Why.TAKES_NO_FILES,
         Why.TOO_FEW_CORES,
         Why.TOO_LITTLE_MEMORY,
         Why.CPU_TOO_SLOW,

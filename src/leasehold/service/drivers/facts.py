@@ -92,6 +92,7 @@ class NodeFacts:
     ``comes_up``    whether it comes up by itself as soon as something starts there, although it has a problem now
     ``unknown``     what could not be found out about it, and why; none of that is among the facts
     ``bytes_per_s`` the bandwidth of its network, 0 where that is not known
+    ``takes_files`` whether files can be brought to it and kept from it; of a driver's own nodes its kind says so
     """
 
     name: str
@@ -111,6 +112,7 @@ class NodeFacts:
     comes_up: bool = False
     unknown: str = ""
     bytes_per_s: int = 0
+    takes_files: bool = True
 
     def __post_init__(self) -> None:
         for name in _NODE_NUMBERS:

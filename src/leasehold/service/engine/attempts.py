@@ -54,6 +54,7 @@ class AttemptStatus:
     ``full``          whether that was because other jobs had their room
     ``while_it_ran``  what was reported of its command while it ran
     ``restarted``     whether it had run, and its machines were restarted (a node of a Slurm cluster died)
+    ``ran_ms``        for how long it ran, where the manager of its site has told that; -1: it is known here
     """
 
     ended: bool = False
@@ -64,6 +65,16 @@ class AttemptStatus:
     full: bool = False
     while_it_ran: str = ""
     restarted: bool = False
+    ran_ms: int = -1
+
+    def see(self, seen: Observation, *, has_begun: bool) -> None:
+        """Take in an observation of the present start; ``has_begun`` says whether its command has run before."""
+        if seen.phase is Phase.STARTING and has_begun:
+            self.restarted = True
+        if seen.phase is Phase.RUNNING and seen.detail:
+            self.while_it_ran = seen.detail
+        if seen.phase in {Phase.ENDED, Phase.FAILED}:
+            self.take(seen, ended=seen.phase is Phase.ENDED)
 
     def take(self, seen: Observation, *, ended: bool) -> None:
         """Take in the last thing that was seen of it."""
@@ -121,7 +132,7 @@ def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     needs = request.job.needs
     carried = (file for file in needs.inputs if file.sha256)
     inputs = tuple(StagedFile(file.name, file.sha256, file.size_bytes) for file in carried)
-    files = JobFiles(inputs, request.outputs)
+    files = JobFiles(inputs, needs.outputs)
     constraints = PlacementConstraints(nodes, attempt.image, needs.amounts.cores, least=needs.need)
     return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints, files=files)
 
@@ -152,7 +163,7 @@ def came_to_nothing(
         fault = FAULTS.get(status.fault, Fault.NODE_DIED)
         return AttemptFailed(job_id, number, fault, status.detail)
     detail = f"its lease {lease.id} {sentence(reason)}"
-    if attempt.started_ms < 0:
+    if attempt.started_ms < 0 and lease.first_start_ms < 0:
         return AttemptNotNow(job_id, number, detail)
     if reason is Reason.WALLTIME_REACHED and _had_its_time(record, attempt, status, now_ms):
         detail = "; ".join(filter(None, (detail, status.while_it_ran)))
@@ -162,7 +173,8 @@ def came_to_nothing(
 
 def _had_its_time(record: JobRecord, attempt: Attempt, status: AttemptStatus, now_ms: int) -> bool:
     """Whether a command ran for its full time: its machines did not start late, or restart."""
-    return not status.restarted and now_ms - attempt.started_ms >= record.request.job.needs.execution_ms
+    ran_ms = now_ms - attempt.started_ms if status.ran_ms < 0 else status.ran_ms
+    return not status.restarted and ran_ms >= record.request.job.needs.execution_ms
 
 
 def lost_its_software(record: JobRecord, status: AttemptStatus) -> bool:
@@ -171,10 +183,10 @@ def lost_its_software(record: JobRecord, status: AttemptStatus) -> bool:
 
 
 def fetch_of(lease_id: int, tried: Try) -> Fetch:
-    """Say what is to be fetched of an attempt."""
+    """Say what is to be fetched of an attempt, be its site one's own or not."""
     request = tried.record.request
-    consumer = request.consumer if request.outputs else ""
-    return Fetch(lease_id, tried.attempt.site, consumer, request.outputs)
+    outputs = request.job.needs.outputs
+    return Fetch(lease_id, tried.attempt.site, request.consumer if outputs else "", outputs)
 
 
 class AttemptTracker:
@@ -197,10 +209,10 @@ class AttemptTracker:
 
     def saw(self, seen: Observation) -> None:
         """Take in an observation of a lease; one of a lease that is over no longer counts."""
-        tried = self._jobs.find(seen.lease_id)
+        tried, lease = self._jobs.find(seen.lease_id), self._core.gateway.leases.get(seen.lease_id)
         if tried is None:
+            self._follow_guest(lease, seen)
             return
-        lease = self._core.gateway.leases.get(seen.lease_id)
         if lease is not None and lease.incarnation == seen.incarnation:
             self._follow(tried, seen)
         elif lease is None and seen.phase is Phase.ENDED and not tried.attempt.state.is_open:
@@ -209,15 +221,15 @@ class AttemptTracker:
     def _follow(self, tried: Try, seen: Observation) -> None:
         if seen.phase in {Phase.RUNNING, Phase.ENDED} and tried.attempt.started_ms < 0:
             self.inbox.append(AttemptRuns(*tried.key))
-        if seen.phase is Phase.STARTING and tried.attempt.started_ms >= 0:
-            self._status(seen.lease_id).restarted = True
-        if seen.phase is Phase.RUNNING and seen.detail:
-            self._status(seen.lease_id).while_it_ran = seen.detail
-        if seen.phase in {Phase.ENDED, Phase.FAILED}:
-            self._status(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
+        self._status(seen.lease_id).see(seen, has_begun=tried.attempt.started_ms >= 0)
+
+    def _follow_guest(self, lease: Lease | None, seen: Observation) -> None:
+        """Follow the command of a lease for the gateway that has sent it here: it may be an attempt there."""
+        if lease is not None and lease.incarnation == seen.incarnation and self._metadata[lease.id].origin:
+            self._status(lease.id).see(seen, has_begun=lease.first_start_ms >= 0)
 
     def send_back(self, row: OrderRow, problem: Problem) -> bool:
-        """Requeue an attempt whose nodes others have taken; False if the lease is not an attempt."""
+        """Requeue an attempt whose nodes others have taken; False if the lease is not an attempt of a job here."""
         tried = self._jobs.find(row.order.lease_id)
         if tried is None or not tried.attempt.state.is_open or tried.attempt.started_ms >= 0:
             return False
@@ -228,9 +240,28 @@ class AttemptTracker:
 
     def refused(self, lease_id: int, problem: Problem) -> None:
         """Note that the start order of a lease has failed permanently."""
-        if self._jobs.find(lease_id) is not None:
+        metadata = self._metadata.get(lease_id)
+        if self._jobs.find(lease_id) is not None or (metadata is not None and metadata.origin):
             status = self._status(lease_id)
-            status.refused, status.full = problem.text, problem.full
+            status.refused, status.full = problem.text, problem.full or bool(problem.nodes)
+
+    # Sites with managers of their own
+
+    def command_of(self, lease: Lease, now_ms: int) -> AttemptStatus:
+        """Say what is known of the command of a lease that another gateway has sent here."""
+        status = self._statuses.get(lease.id, AttemptStatus())
+        ran_ms = -1 if lease.first_start_ms < 0 else max(0, now_ms - lease.first_start_ms)
+        return replace(status, ran_ms=ran_ms)
+
+    def forget(self, lease_id: int) -> None:
+        """Forget the command of such a lease: it is over, and that was reported."""
+        self._statuses.pop(lease_id, None)
+
+    def told(self, lease_id: int, site: str, status: AttemptStatus) -> None:
+        """Take in what the manager of a site tells of the command of an attempt there."""
+        lease = self._core.gateway.leases.get(lease_id)
+        if lease is not None and lease.site == site and self._jobs.find(lease_id) is not None:
+            self._statuses[lease_id] = status
 
     def _status(self, lease_id: int) -> AttemptStatus:
         return self._statuses.setdefault(lease_id, AttemptStatus())
@@ -253,6 +284,12 @@ class AttemptTracker:
         state = _STANDS.get(lease.state, AttemptState.ORDERED)
         if tried is None or lease.state.is_final or not tried.attempt.state.is_open:
             return
+        is_told = self._is_told(lease)
+        if is_told and lease.state is LeaseState.HELD and self._metadata[lease.id].reason in _SENT_BACK:
+            self._closed_to(tried, lease)
+            return
+        if is_told and tried.attempt.started_ms < 0 and lease.first_start_ms >= 0:
+            self.inbox.append(AttemptRuns(*tried.key))
         if lease.state is LeaseState.RUNNING:
             state = AttemptState.RUNNING  # its machines were seen
         elif state is AttemptState.QUEUED and tried.attempt.started_ms >= 0:
@@ -264,9 +301,16 @@ class AttemptTracker:
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
-        tried, status = self._jobs.find(lease.id), self._statuses.pop(lease.id, AttemptStatus())
-        if tried is None or not tried.attempt.state.is_open:
-            return  # it is not an attempt, or was fenced and its lease cancelled
+        tried = self._jobs.find(lease.id)
+        if tried is None:
+            return  # no attempt of a job here; it may be one of its gateway's, which is still to be told
+        status = self._statuses.pop(lease.id, AttemptStatus())
+        if not tried.attempt.state.is_open:  # it was fenced, and its lease cancelled: too late perhaps
+            if status.ended and self._is_told(lease):
+                self.inbox.append(AttemptEnded(*tried.key, status.exit_status or 0, status.detail))
+            return
+        if tried.attempt.started_ms < 0 and lease.first_start_ms >= 0 and self._is_told(lease):
+            self.inbox.append(AttemptRuns(*tried.key))
         if effect.reason is not Reason.COMPLETED or not status.ended:
             self.inbox.append(came_to_nothing(*tried, lease, effect.reason, status, now_ms))
         elif lost_its_software(tried.record, status):
@@ -279,8 +323,15 @@ class AttemptTracker:
         """Report *not now* for an attempt at a closed site: it was placed by node, and waits for no other site."""
         tried = self._jobs.find(effect.lease.id)
         if tried is not None and effect.reason in _SENT_BACK and tried.attempt.state.is_open:
-            self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes no leases now"))
-            self.withdrawn.append(CancelRequested(effect.lease.id))
+            self._closed_to(tried, effect.lease)
+
+    def _closed_to(self, tried: Try, lease: Lease) -> None:
+        self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes no leases now"))
+        self.withdrawn.append(CancelRequested(lease.id))
+
+    def _is_told(self, lease: Lease) -> bool:
+        """Whether a lease is, or was last, where only reports tell what becomes of it."""
+        return lease.site not in self._core.gateway.sites
 
     # What was fetched
 

@@ -155,7 +155,7 @@ class Engine:
         self.coallocations = CoAllocationRepository(context, self.leases, open_coallocations)
         self.jobs = JobController(context, self.leases, nodes, self.setup, self.now_ms)
         checkpoints = Checkpoints(context, self.leases)
-        self.remote_sites = RemoteSiteProtocol(context, self.leases, self.agreements, peers, checkpoints)
+        self.remote_sites = RemoteSiteProtocol(context, self.leases, self.agreements, peers, checkpoints, self.jobs)
         self.peers = PeerRepository(context, peers, self.remote_sites)
         self._effects = EffectRecorder(context, self.agreements, self.coallocations, self.remote_sites)
         self._handler = CommandHandler(

@@ -30,6 +30,7 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.model.resources import MachineShape, nodes_of, room_for
 from leasehold.service.commands import (
     AmendAgreement,
+    AskForOutput,
     Cancel,
     CancelCoAllocation,
     CancelJob,
@@ -37,6 +38,7 @@ from leasehold.service.commands import (
     Drain,
     Extend,
     ForgetSite,
+    GuestOutput,
     Happened,
     JobImageBuilt,
     JobImageFailed,
@@ -67,7 +69,7 @@ from leasehold.service.commands import (
     SuspendAgreement,
     Undrain,
 )
-from leasehold.service.drivers.protocol import NativeJob, Observation, Phase, Verb
+from leasehold.service.drivers.protocol import NativeJob, Observation, Phase, Problem, Verb
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.coallocations import CoAllocationRepository
@@ -197,6 +199,12 @@ class CommandHandler:
             case JobNodesOffered():
                 self._jobs.take_in(command, now_ms)
                 return Handled(answer=lambda: self._jobs.answer_offers(command, now_ms))
+            case AskForOutput(lease_id):
+                self._remote_sites.jobs.ask_for_output(lease_id, self._leases.row(lease_id), now_ms)
+                return Handled()
+            case GuestOutput(lease_id):
+                self._remote_sites.jobs.output_read(command, self._leases.row(lease_id), now_ms)
+                return Handled()
             case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
                 self._jobs.take_in(command, now_ms)
                 return Handled()
@@ -378,6 +386,9 @@ class CommandHandler:
             if problem.nodes and is_start and self._jobs.attempts.send_back(row, problem):
                 self._outbox.close(row, DROPPED)
                 continue
+            if problem.nodes and is_start and self._is_bound_guest(row.order.lease_id):
+                events += self._nodes_are_full(row, problem)
+                continue
             self._telemetry.order_failed(command.site, Verb(row.order.verb))
             is_first = row.attempts == 0
             is_sent_again = self._outbox.failed(row, problem, now_ms, answered=command.answered)
@@ -389,6 +400,20 @@ class CommandHandler:
                 events.append(self._given_up(row))
         return events
 
+    def _nodes_are_full(self, row: OrderRow, problem: Problem) -> Iterable[Event]:
+        """End an attempt of another gateway whose nodes others have taken: it is not tried here again."""
+        lease_id = row.order.lease_id
+        self._outbox.close(row, DROPPED)
+        self._unit.causes[lease_id] = problem.text
+        self._jobs.attempts.refused(lease_id, problem)
+        lease = self._core.gateway.leases.get(lease_id)
+        return () if lease is None or lease.incarnation != row.order.incarnation else [self.not_started(lease)]
+
+    def _is_bound_guest(self, lease_id: int) -> bool:
+        """Whether another gateway has sent a lease to nodes that it has chosen."""
+        metadata = self._leases.metadata.get(lease_id)
+        return metadata is not None and bool(metadata.origin and metadata.constraints.nodes)
+
     def _given_up(self, row: OrderRow) -> Event:
         """Say what it means that an order is not sent any more."""
         lease = self._core.gateway.leases.get(row.order.lease_id)
@@ -399,7 +424,7 @@ class CommandHandler:
 
     def not_started(self, lease: Lease) -> LeaseNotStarted:
         """Say that the machines of a lease did not start; the attempt of a job is bound to its nodes."""
-        elsewhere = self._leases.metadata[lease.id].job_id is None
+        elsewhere = self._leases.metadata[lease.id].job_id is None and not self._is_bound_guest(lease.id)
         return LeaseNotStarted(lease.id, lease.incarnation, elsewhere)
 
 

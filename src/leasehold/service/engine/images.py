@@ -18,6 +18,7 @@ from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesS
 from leasehold.service.drivers.facts import Buildable, ImageFacts
 from leasehold.service.engine.tasks import BackgroundTasks, Build
 from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.messages.about_jobs import ImagesTold
 from leasehold.service.store.rows import IMAGES, ImageRow
 
 Packages = tuple[tuple[str, str], ...]
@@ -54,6 +55,23 @@ class ImageRepository:
                 self._drop(name, site)
         self._see_buildable(command.site, command.buildable)
         return self.heard(command.site)
+
+    def hear(self, site: str, told: ImagesTold, now_ms: int) -> list[JobEvent]:
+        """Take in what the manager of a site tells: images that are new or changed, and the names of all."""
+        for image in told.images:
+            facts = ImageFacts(**dict(image) | {"software": frozenset(image.software)})
+            self._keep(_row(facts, site, self.rows.get((facts.name, site)), now_ms))
+        for name, where in list(self.rows):
+            if where == site and name not in told.names:
+                self._drop(name, site)
+        return self.heard(site)
+
+    def forget(self, site: str) -> list[JobEvent]:
+        """Forget the images of a site that will not come back."""
+        names = [name for name, where in self.rows if where == site]
+        for name in names:
+            self._drop(name, site)
+        return self.heard(site) if names else []
 
     def _see_buildable(self, site: str, found: Buildable | None) -> None:
         """Note what a site could build: tens of thousands of packages, mostly the same as a moment ago."""

@@ -55,6 +55,7 @@ from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import JobsDue
+from leasehold.service.messages.about_jobs import ImagesTold, NodesTold
 from leasehold.service.store.rows import SNAPSHOTS, SnapshotRow
 
 SCHEDULER = "jobs"
@@ -189,7 +190,6 @@ class JobController:
             group=command.group,
             name=command.name,
             environment=command.environment,
-            outputs=command.outputs,
             lease_type=command.lease_type,
             backup=command.backup,
             reliability=command.reliability,
@@ -236,7 +236,31 @@ class JobController:
 
     @property
     def _not_lending(self) -> Collection[str]:
-        return self._core.gateway.registry.closed
+        registry = self._core.gateway.registry
+        if not registry.remotes:
+            return registry.closed
+        return registry.closed | {
+            name for name, remote in registry.remotes.items() if not (remote.is_open or remote.is_peer)
+        }
+
+    def _is_there(self, site: str) -> bool:
+        """Whether a site is one's own, or has a manager that has joined."""
+        gateway = self._core.gateway
+        return site in gateway.sites or site in gateway.registry.remotes
+
+    def hear_of_nodes(self, site: str, told: NodesTold, now_ms: int) -> None:
+        """Take in what the manager of a site tells of its nodes."""
+        self.is_used = True
+        self._inbox += self.nodes.hear(site, told, self._not_lending, now_ms)
+
+    def hear_of_images(self, site: str, told: ImagesTold, now_ms: int) -> None:
+        """Take in what the manager of a site tells of its images."""
+        self.is_used = True
+        self._inbox += self.images.hear(site, told, now_ms)
+
+    def forget_site(self, site: str) -> None:
+        """Forget a site with a manager of its own that will not come back."""
+        self._inbox += [*self.nodes.forget(site), *self.images.forget(site)]
 
     # Deciding
 
@@ -282,9 +306,8 @@ class JobController:
             for lease in self._core.gateway.leases.values():
                 self._follow_room(lease, now_ms, after_a_restart=True)
         sites = self.nodes.sites() if before is None else sorted(before ^ closed)
-        there = self._core.gateway.sites
         at_once: list[tuple[str, tuple[str, ...]]] = []
-        for site in (site for site in sites if site in there):
+        for site in filter(self._is_there, sites):
             parts = [(site, names) for names in self.nodes.remembered(site, now_ms)]
             is_later = before is None and len(parts) > 1
             (self._unrecalled if is_later else at_once).extend(parts)
@@ -299,7 +322,7 @@ class JobController:
         """Let the scheduler know some more of the nodes that were there before a restart."""
         if self._unrecalled:
             site, part = self._unrecalled.popleft()
-            if site in self._core.gateway.sites:
+            if self._is_there(site):
                 self._inbox.append(self.nodes.recall(site, part, self._not_lending, now_ms))
 
     def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
@@ -312,7 +335,7 @@ class JobController:
         metadata = self._leases.metadata[lease.id]
         if metadata.job_id is not None or metadata.native_job:
             return
-        left = self.nodes.follow(lease, now_ms, after_a_restart=after_a_restart)
+        left = self.nodes.follow(lease, metadata.constraints, now_ms, after_a_restart=after_a_restart)
         if left is not None and not left.nodes:
             self._look_if_jobs_wait(left.site)
 
@@ -382,9 +405,7 @@ class JobController:
     def speeds(self, site: str) -> Speeds:
         """Give the speed of a site, and the one that durations refer to."""
         gateway = self._core.gateway
-        if site not in gateway.sites:
-            return Speeds()
-        return Speeds(gateway.sites[site].allocations.settings.speed_mips, gateway.reference_mips)
+        return Speeds(gateway.registry.speed_of(site), gateway.reference_mips) if self._is_there(site) else Speeds()
 
     def _decided(self, effect: JobDecided, now_ms: int) -> None:
         record = effect.record

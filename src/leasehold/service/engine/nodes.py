@@ -23,12 +23,14 @@ from leasehold.jobs.job import NOT_YET, Fault
 from leasehold.jobs.state import NodeHistory
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
+from leasehold.matching.software import Installed
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesOffered, JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.drivers.protocol import Observation, Phase
+from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints
 from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.messages.about_jobs import NodesTold, NodeTold
 from leasehold.service.store.rows import NODES, NodeRow
 
 NOT_LISTED = "is not among the nodes of its site any more"
@@ -114,6 +116,14 @@ class Kinds:
         kind.first = None
         self._of_node[name] = kind
 
+    def drop(self, name: str) -> None:
+        """Forget a node."""
+        kind = self._of_node.pop(name)
+        kind.names.remove(name)
+        kind.first = None
+        if not kind.names:
+            del self._kinds[kind.key]
+
 
 def _key(row: NodeRow) -> object:
     """Give all in which nodes of a kind are equal; of those that were missed also when that was."""
@@ -142,10 +152,11 @@ class NodeRepository:
         gone_after_ms: int,
         now_ms: int,
     ) -> None:
-        """Begin with those in the store; ``sites`` tell of their nodes."""
+        """Begin with those in the store; ``sites`` tell of theirs, and ``changes`` counts what is noted of any."""
         self._unit = unit
         self._outages = outages
         self._sites = sites
+        self.changes = 0
         self._rooms: dict[int, tuple[int, RoomTaken]] = {}
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
         self._gone_after_ms = gone_after_ms
@@ -156,6 +167,7 @@ class NodeRepository:
         self._listed: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         """What sites that report in parts list: as they call their nodes, and as these are called here."""
         self._able: dict[str, NodeCapabilities] = {}
+        self._lost = {row.site for row in rows if _is_lost(row)}
         self._kinds = Kinds()
         for row in rows:
             self._note(row)
@@ -257,6 +269,53 @@ class NodeRepository:
             known = self._listed[site] = names, frozenset([f"{site}/{name}" for name in names])
         return known[1]
 
+    def hear(self, site: str, told: NodesTold, closed: Collection[str], now_ms: int) -> list[JobEvent]:
+        """Take in what the manager of a site tells of its nodes; those of an earlier listing are none of its any more.
+
+        They count as seen just before the message came in, less its age: an attempt whose start is reported in a
+        later message, or in the same step, is not in what they have free. The clocks of both sides do not matter.
+        """
+        seen_ms, there = now_ms - 1 - told.age_ms, {f"{site}/{node.name}": node for node in told.nodes}
+        names = {*there}
+        for name, node in there.items():
+            before = self.rows.get(name)
+            known = frozenset[tuple[str, str]]() if before is None else before.software
+            software = frozenset(told.software[node.software]) if node.software >= 0 else known
+            row = _row(name, site, _facts_told(node, software), before, seen_ms)
+            self._keep(replace(row, listing=told.listing))
+        own = self._of_site.get(site, set())
+        missed = {f"{site}/{name}" for name in told.gone} & own
+        if told.complete:
+            missed |= {name for name in own if self.rows[name].listing != told.listing}
+            same = [row for name in own - missed - there.keys() if not _is_lost(row := self.rows[name])]
+            for row in same:
+                self._keep(replace(row, seen_ms=max(row.seen_ms, seen_ms)))
+            names |= {row.name for row in same}
+            if not any(_is_lost(self.rows[name]) for name in own):
+                self._lost.discard(site)
+        for name in missed:
+            self._be_missed(self.rows[name], now_ms)
+        known_now = frozenset(self._known(site, now_ms))
+        reported = sorted((names | missed) & known_now)
+        return [NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known_now)]
+
+    def is_lost(self, site: str) -> bool:
+        """Whether nodes of a site count as failed only because it did not answer."""
+        return site in self._lost
+
+    def forget(self, site: str) -> list[JobEvent]:
+        """Forget a site that will not come back, with its nodes."""
+        names = self._of_site.pop(site, set())
+        self._missed.pop(site, None)
+        self._lost.discard(site)
+        for name in names:
+            self._kinds.drop(name)
+            self._able.pop(name, None)
+            del self.rows[name]
+        if names:
+            self._unit.remove(NODES, site=site)
+        return [NodesSeen(site, (), frozenset())] if names else []
+
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
         """A site does not answer: its nodes cannot be reached. Whether they are down is not known."""
         fault = Fault.NETWORK_FAILED
@@ -267,15 +326,19 @@ class NodeRepository:
                 problem = f"{SITE_SILENT}: {command.why}"
                 failed = replace(row, problem=problem, fault=fault.value, failures=row.failures + 1)
                 self._keep(replace(failed, failed_ms=now_ms))
+                self._lost.add(command.site)
                 events.append(NodeFell(name, fault, problem))
         return events
 
     # What leases hold that are not attempts
 
-    def follow(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> RoomTaken | None:
+    def follow(
+        self, lease: Lease, constraints: PlacementConstraints, now_ms: int, *, after_a_restart: bool = False
+    ) -> RoomTaken | None:
         """Note whether a lease that is not an attempt holds machines now; returns what it has released.
 
-        After a restart those that run have been seen to, and no node is known where anything is.
+        After a restart those that run have been seen to. No node is known where anything is, but of an attempt that
+        another gateway has sent to nodes here.
         """
         known = self._rooms.get(lease.id)
         if lease.held_since_ms < 0:
@@ -286,9 +349,10 @@ class NodeRepository:
             return known[1]
         if lease.site in self._sites and (known is None or known[0] != lease.incarnation):
             was_seen = after_a_restart and lease.state is LeaseState.RUNNING
-            each = Amounts(1, lease.request.memory_mib, 0)
+            each = Amounts(max(1, constraints.cores), lease.request.memory_mib, 0)
             since_ms = lease.held_since_ms if was_seen else NOT_YET
-            self._know(lease.incarnation, RoomTaken(lease.id, lease.site, lease.vms, each, (), since_ms))
+            nodes = tuple(f"{lease.site}/{name}" for name in constraints.nodes)
+            self._know(lease.incarnation, RoomTaken(lease.id, lease.site, lease.vms, each, nodes, since_ms))
         return None
 
     def saw(self, site: str, seen: Observation, now_ms: int) -> RoomTaken | None:
@@ -299,6 +363,7 @@ class NodeRepository:
         incarnation, room = self._rooms.get(seen.lease_id, (-1, None))
         if room is None or incarnation != seen.incarnation or seen.phase not in _IN_ROOM:
             return None
+        nodes = nodes or room.nodes
         since_ms = now_ms if room.since_ms < 0 else room.since_ms
         if (nodes, since_ms) == (room.nodes, room.since_ms):
             return None
@@ -336,6 +401,7 @@ class NodeRepository:
 
     def _keep(self, row: NodeRow) -> None:
         """Keep what is new; where only what is free has changed, no more than that is written."""
+        self.changes += 1
         before = self.rows.get(row.name)
         self.rows[row.name] = row
         is_light = before is not None and _heavy(before) == _heavy(row)
@@ -370,9 +436,12 @@ class NodeRepository:
     def _say_if_down(self, row: NodeRow, now_ms: int, vm_cores: int = 1, *, comes_up: bool = False) -> None:
         """Let plans do without a node that is down, but for one that ``comes_up`` when something starts there.
 
-        Nodes of a silent site are not known to be down: no guest gives way to an owner who may find them free.
+        Nodes of a silent site are not known to be down: no guest gives way to an owner who may find them free. Those
+        of a site with a manager of its own are in no plan here.
         """
-        is_down = bool(row.problem) and not comes_up and not row.problem.startswith(SITE_SILENT)
+        if row.listing:
+            return
+        is_down = bool(row.problem) and not comes_up and not _is_lost(row)
         vms, idle_vms = row.cores // vm_cores, (row.cores if row.fault else row.free_cores) // vm_cores
         since_ms = now_ms if not row.fault or row.failed_ms is None else row.failed_ms
         self._outages.see(row.site, row.name, vms, idle_vms if is_down else None, since_ms)
@@ -400,6 +469,8 @@ def _capabilities(row: NodeRow) -> NodeCapabilities:
         software=row.software,
         place=row.site,
         bytes_per_s=row.bytes_per_s or _USUAL_BYTES_PER_S,
+        takes_files=row.takes_files,
+        gets_images=not row.listing,
     )
 
 
@@ -426,6 +497,7 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         software=facts.software,
         is_host=facts.is_host,
         runs=facts.runs,
+        takes_files=facts.takes_files,
         problem=facts.problem,
         fault=fault,
         seen_ms=now_ms,
@@ -435,4 +507,15 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         charged=0.0 if before is None else before.charged,
         watched_ms=0 if before is None else before.watched_ms,
         well_ms=NOT_YET if before is None else before.well_ms,
+        listing=0,
     )
+
+
+def _facts_told(node: NodeTold, software: Installed) -> NodeFacts:
+    """Give a node as its manager tells it; messages carry no files."""
+    said = node.model_dump() | {"software": software, "takes_files": False}
+    return NodeFacts(**said)
+
+
+def _is_lost(row: NodeRow) -> bool:
+    return row.problem.startswith(SITE_SILENT)

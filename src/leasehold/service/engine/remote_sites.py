@@ -5,14 +5,13 @@ does what it asks for.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
 
 from leasehold.gateway.peering import MOST_HOPS
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, SiteReported, Submitted, Tick
+from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, Submitted, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
@@ -20,96 +19,34 @@ from leasehold.service.commands import MessageBatch
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.leases import LeaseRepository
-from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.engine.message_log import MessageLog
+from leasehold.service.engine.remote_jobs import RemoteJobs, command_told
 from leasehold.service.errors import CannotCheckpoint, Closed
 from leasehold.service.messages import wire
+from leasehold.service.messages.about_jobs import (
+    AboutJobs,
+    ImagesTold,
+    LookWanted,
+    NodesTold,
+    OutputTold,
+    OutputWanted,
+)
 from leasehold.service.messages.endpoints import GATEWAY, asking_peer
 from leasehold.service.messages.site_status import SiteStatus
-from leasehold.service.messages.wire import Offer
+from leasehold.service.messages.wire import Offer, Reported
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import (
-    ENDPOINTS,
-    LEASES,
-    MESSAGES,
-    SNAPSHOTS,
-    EndpointRow,
-    MessageRow,
-    PeerRow,
-    SnapshotRow,
-)
+from leasehold.service.store.rows import LEASES, SNAPSHOTS, PeerRow, SnapshotRow
 
 REMOTE_SITES = "remotes"
 """The name of a snapshot."""
-
-T = TypeVar("T")
-NumberedText = tuple[int, str]
-"""A message: its number, and what it says as JSON."""
-
-
-class MessageLog:
-    """Numbers what is sent to each endpoint, and knows what came last from there."""
-
-    def __init__(self, store: Reading, unit: UnitOfWork) -> None:
-        self._store = store
-        self._unit = unit
-        self._endpoints: dict[str, EndpointRow] = {}
-        self._acknowledged: dict[str, int] = {}
-
-    def send(self, endpoint: str, body: dict[str, Any], now_ms: int) -> None:
-        """Write a message; it goes out once it is in the store."""
-        state = self._of(endpoint)
-        state.last_sent_seq += 1
-        self._unit.put(ENDPOINTS, state)
-        self._unit.add(MESSAGES, MessageRow(endpoint, state.last_sent_seq, json.dumps(body), now_ms))
-
-    def take_in(self, endpoint: str, messages: Iterable[NumberedText], read: Callable[[Any], T]) -> list[T]:
-        """Take in, as ``read`` understands them, those that follow the last one; others are passed over.
-
-        Raises InvalidField where one in between is missing, and what ``read`` raises: then none is taken in.
-        """
-        state = self._of(endpoint)
-        new = [(number, text) for number, text in messages if number > state.last_received_seq]
-        for expected, (number, _) in enumerate(new, state.last_received_seq + 1):
-            if number != expected:
-                raise InvalidField("messages", number, f"number {expected} from {endpoint}")
-        understood = [read(json.loads(text)) for _, text in new]
-        if new:
-            state.last_received_seq = new[-1][0]
-            self._unit.put(ENDPOINTS, state)
-        return understood
-
-    def acknowledge(self, endpoint: str, up_to: int) -> None:
-        """The endpoint has taken in the messages up to this one.
-
-        Raises InvalidField for one that was never sent: then one of the two has forgotten something, and
-        whatever is sent next would be taken for what is known already.
-        """
-        last = self._of(endpoint).last_sent_seq
-        if up_to > last:
-            expected = f"at most {last}, the last message to {endpoint}: was an older store put back?"
-            raise InvalidField("acknowledged", up_to, expected)
-        if up_to > self._acknowledged.get(endpoint, 0):
-            self._unit.acknowledged[endpoint] = self._acknowledged[endpoint] = up_to
-
-    def forget(self, endpoint: str) -> None:
-        """Forget all messages and numbers of an endpoint; another under its name begins with number 1."""
-        for table in (MESSAGES, ENDPOINTS):
-            self._unit.remove(table, endpoint=endpoint)
-        self._unit.acknowledged.pop(endpoint, None)
-        self._acknowledged.pop(endpoint, None)
-        self._endpoints[endpoint] = EndpointRow(endpoint, 0, 0)
-
-    def _of(self, endpoint: str) -> EndpointRow:
-        if endpoint not in self._endpoints:
-            self._endpoints[endpoint] = EndpointRow(endpoint, *self._store.message_numbers(endpoint))
-        return self._endpoints[endpoint]
 
 
 class RemoteSiteProtocol:
     """Both ends of the protocol: a gateway offers leases and takes reports in, a site takes offers and reports.
 
-    ``remotes``  the last status of each remote site and peer
+    ``remotes``  the last status of each remote site and peer; ``jobs`` is what is said to them about jobs
     """
 
     def __init__(
@@ -119,10 +56,13 @@ class RemoteSiteProtocol:
         agreements: AgreementRepository,
         peers: Mapping[str, PeerRow],
         checkpoints: Checkpoints,
+        jobs: JobController,
     ) -> None:
         """Begin with what is in the store, and let the gateway know of its remote sites."""
         self.remotes = stored_remotes(context.store)
         self._log = MessageLog(context.store, context.unit)
+        self.jobs = RemoteJobs(context, jobs, self._log)
+        self._attempts = jobs.attempts
         self._unit = context.unit
         self._core = context.core
         self._leases = leases
@@ -151,20 +91,47 @@ class RemoteSiteProtocol:
             raise InvalidField("peer", asking_peer(endpoint), "the name of a peer")
         self._log.acknowledge(endpoint, batch.acknowledged)
         messages = self._log.take_in(endpoint, batch.messages, lambda body: wire.read(body, endpoint))
-        news: list[Event] = []
         requests = [] if batch.status is None else self._update(endpoint, batch.status)
+        if batch.status is not None:
+            self.jobs.is_back(endpoint, now_ms)
+        elif endpoint == GATEWAY:
+            self.jobs.reporter.gateway_heard()
+        news: list[Event] = []
         for message in messages:
-            if isinstance(message, SiteReported):
-                news.append(message)
-            elif isinstance(message, Offer):
-                requests += self._consider(message, endpoint, now_ms)
-            elif isinstance(message, wire.Commit):
-                requests += self._commit(message.lease_id, endpoint)
+            if isinstance(message, AboutJobs):
+                self._about_jobs(message, endpoint, now_ms)
+            elif isinstance(message, Reported):
+                news.append(self._reported(message, endpoint))
             elif isinstance(message, wire.Checkpointed):
                 news += self._guest_checkpointed(message.lease_id, endpoint, now_ms)
             else:
-                requests += self._give_up(message.lease_id, endpoint)
+                requests += self._asked(message, endpoint, now_ms)
         return news, requests
+
+    def _reported(self, message: Reported, endpoint: str) -> Event:
+        if message.command is not None:
+            self.jobs.command_told(message.news.lease_id, endpoint, message.command)
+        return message.news
+
+    def _asked(self, message: Offer | wire.Recall | wire.Commit, endpoint: str, now_ms: int) -> Iterable[Event]:
+        if isinstance(message, Offer):
+            return self._consider(message, endpoint, now_ms)
+        if isinstance(message, wire.Commit):
+            return self._commit(message.lease_id, endpoint)
+        return self._give_up(message.lease_id, endpoint)
+
+    def _about_jobs(self, message: AboutJobs, endpoint: str, now_ms: int) -> None:
+        match message:
+            case NodesTold():
+                self.jobs.nodes_told(endpoint, message, now_ms)
+            case ImagesTold():
+                self.jobs.images_told(endpoint, message, now_ms)
+            case OutputTold():
+                self.jobs.output_told(endpoint, message)
+            case OutputWanted():
+                self.jobs.output_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
+            case LookWanted():
+                self.jobs.look_wanted(message)
 
     # Outgoing messages
 
@@ -186,7 +153,12 @@ class RemoteSiteProtocol:
         self._log.send(lease.site, wire.checkpointed(lease), now_ms)
 
     def report(self, now_ms: int) -> None:
-        """Report to their gateways what this step has made of leases that came from there."""
+        """Report to their gateways what this step has made of leases that came from there, and what is new here."""
+        self.jobs.look(now_ms)
+        self._report_leases(now_ms)
+        self.jobs.reporter.tell(now_ms)
+
+    def _report_leases(self, now_ms: int) -> None:
         if not self._by_origin:
             return
         for row in self._unit.rows(LEASES):
@@ -196,12 +168,14 @@ class RemoteSiteProtocol:
             if lease.state.is_final:
                 origin = metadata.origin, metadata.origin_id
                 self._unit.after_commit(partial(self._by_origin.pop, origin, None))
+                self._unit.after_commit(partial(self._attempts.forget, lease.id))
             prepared_until_ms = lease.request.prepared_until_ms
             onward = (lease.site, *metadata.onward) if lease.site in self._peers else ()
             status = f"{lease.state} {metadata.reason} {lease.preemptions} {prepared_until_ms} {onward}"
             if metadata.origin_id and status != metadata.reported:
                 metadata.reported = status
-                self._log.send(metadata.origin, wire.report(lease, metadata, onward[:MOST_HOPS]), now_ms)
+                command = command_told(self._attempts.command_of(lease, now_ms)) if metadata.command else None
+                self._log.send(metadata.origin, wire.report(lease, metadata, onward[:MOST_HOPS], command), now_ms)
 
     # Registration
 
@@ -216,6 +190,7 @@ class RemoteSiteProtocol:
         if self.remotes.pop(name, None) is not None:
             self._keep_remotes()
         self._agreements.leave(name)
+        self.jobs.forget(name)
         self._log.forget(name)
 
     def _update(self, name: str, status: SiteStatus) -> list[Event]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leasehold.matching.software import Installed
+from leasehold.service.drivers.facts import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,23 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Read what the command of a lease has written so far at a site here, for the gateway that has sent it."""
+
+    lease_id: int
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the manager of a site has read of the command of a lease; with a ``problem`` it could not be read."""
+
+    lease_id: int
+    output: Output
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Build:
     """An image to be built at a site, and under which key that is asked for."""
 
@@ -27,11 +45,16 @@ class Build:
 
 @dataclass(slots=True)
 class BackgroundTasks:
-    """What is to be done once the step is in the store; ``looks`` are sites to be looked at now."""
+    """What is to be done once the step is in the store; ``looks`` are sites to be looked at now.
+
+    ``reads``  what gateways want to know of the commands of their leases here; ``heard``: what this one was told
+    """
 
     fetches: list[Fetch] = field(default_factory=list)
     builds: list[Build] = field(default_factory=list)
     looks: set[str] = field(default_factory=set)
+    reads: list[Read] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
 
     @classmethod
     def together(cls, parts: "Iterable[BackgroundTasks]") -> "BackgroundTasks":
@@ -41,14 +64,16 @@ class BackgroundTasks:
             whole.fetches += part.fetches
             whole.builds += part.builds
             whole.looks |= part.looks
+            whole.reads += part.reads
+            whole.heard += part.heard
         return whole
 
     def take(self) -> "BackgroundTasks":
         """Take out what is to be done now."""
-        taken = BackgroundTasks(self.fetches, self.builds, self.looks)
-        self.fetches, self.builds, self.looks = [], [], set()
+        taken = BackgroundTasks(self.fetches, self.builds, self.looks, self.reads, self.heard)
+        self.fetches, self.builds, self.looks, self.reads, self.heard = [], [], set(), [], []
         return taken
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.fetches or self.builds or self.looks)
+        return bool(self.fetches or self.builds or self.looks or self.reads or self.heard)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
 from leasehold.service.commands import MessageBatch
 from leasehold.service.engine_thread import Clock, EngineThread
@@ -12,7 +13,11 @@ from leasehold.service.store.store import Store
 
 SILENT_AFTER_MS = 60_000
 MOST_AT_ONCE = 100
-"""So many reports fit into a body of the default size."""
+MOST_BYTES_AT_ONCE = 512 * 1024
+"""Of messages in one call, but for a single one that is larger."""
+
+CALL_BYTES = 4 * 1024 * 1024
+"""Of the body of a call: the messages, and the status with all nodes by which a site is planned."""
 _IDENTITY = "identity"
 
 
@@ -88,15 +93,24 @@ class MessageRouter:
 
     def is_silent(self, endpoint: str) -> bool:
         """Whether an endpoint has not been heard of for too long."""
-        heard_ms = self._heard_ms.get(endpoint, self._opened_ms)
-        return self._clock() - heard_ms > SILENT_AFTER_MS
+        return self.silent_ms(endpoint) > SILENT_AFTER_MS
+
+    def silent_ms(self, endpoint: str) -> int:
+        """For how long an endpoint has not been heard of, since this service was opened at most."""
+        return self._clock() - self._heard_ms.get(endpoint, self._opened_ms)
 
     def is_away(self, endpoint: str) -> bool:
         """Whether an endpoint has not been heard of for too long, or not at all since this service was opened."""
         return endpoint not in self._heard_ms or self.is_silent(endpoint)
 
     async def _waiting(self, endpoint: str, after: int) -> list[MessageRow]:
-        return await asyncio.to_thread(self._store.messages, endpoint, after, MOST_AT_ONCE)
+        rows = await asyncio.to_thread(self._store.messages, endpoint, after, MOST_AT_ONCE)
+        sizes = accumulate(len(row.body) for row in rows)
+        return [
+            row
+            for number, (row, size) in enumerate(zip(rows, sizes, strict=True))
+            if not number or size <= MOST_BYTES_AT_ONCE
+        ]
 
     def _feed(self, endpoint: str) -> Feed:
         return self._feeds.setdefault(endpoint, Feed())

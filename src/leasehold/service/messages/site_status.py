@@ -23,7 +23,10 @@ Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
 Flag = Annotated[bool, Strict()]
 GatewayId = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=r"^[0-9A-Za-z-]*$")]
-Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+LONGEST_NAME = 200
+Name = Annotated[
+    str, StringConstraints(strict=True, min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+]
 
 
 @dataclass(frozen=True, slots=True)

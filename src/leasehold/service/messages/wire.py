@@ -1,4 +1,4 @@
-"""The bodies of messages: offers, commits and recalls to a site, reports to a gateway.
+"""The bodies of messages: offers, commits and recalls to a site, reports to a gateway; and what is said about jobs.
 
 A message is kept by its sender until it was acknowledged, and sent again until then. Its receiver takes in those
 that follow the last one that it has taken in, in the transaction in which it does what they ask for.
@@ -32,27 +32,30 @@ from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, LeaseType, Request
 from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
+from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
+from leasehold.service.messages.about_jobs import (
+    AboutJobs,
+    CommandTold,
+    ImagesTold,
+    LookWanted,
+    NodesTold,
+    OutputTold,
+    OutputWanted,
+    Placed,
+)
 from leasehold.service.messages.endpoints import asking_peer
+from leasehold.service.messages.fields import Id, Moment, Natural, Text, Whole
 from leasehold.service.messages.site_status import MOST_VMS, GatewayId, Name, first_of
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.parties import is_path
 
 Body = dict[str, Any]
-LARGEST = 2**53
-"""No whole number in a message is larger: so far any JSON can be trusted."""
 MOST_DURATION_MS, MOST_MEMORY_MIB = 10 * 365 * 86_400_000, 2**31
-_MOST_TEXT, _MOST_WORDS, _MOST_CLAIMS = 131_072, 1_024, 64
-"""Of characters in a text, of words in a command, and of further resources."""
+_MOST_WORDS, _MOST_CLAIMS = 1_024, 64
+"""Of words in a command, and of further resources."""
 
 
 # What stands in a body
-
-
-def _storable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("no NUL character can be stored")
-    text.encode()  # neither can half a character: UnicodeEncodeError is a ValueError
-    return text
 
 
 def _path(text: str) -> str:
@@ -65,11 +68,6 @@ def _lease_type(label: object) -> object:
     return LEASE_TYPES.get(label) if isinstance(label, str) else None
 
 
-Whole = Annotated[int, Strict(), Field(ge=-LARGEST, le=LARGEST)]
-Natural = Annotated[int, Strict(), Field(ge=0, le=LARGEST)]
-Id = Annotated[int, Strict(), Field(ge=1, le=LARGEST)]
-Moment = Annotated[int, Strict(), Field(ge=-1, le=LARGEST)]
-Text = Annotated[str, Strict(), Field(max_length=_MOST_TEXT), AfterValidator(_storable)]
 Path = Annotated[Text, AfterValidator(_path)]
 Claims = Annotated[tuple[tuple[Text, Whole], ...], Field(max_length=_MOST_CLAIMS)]
 
@@ -122,6 +120,7 @@ class _Named(BaseModel):
     ssh_key: Text
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
     carried: _Carried | None
+    placed: Placed | None
 
 
 _FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
@@ -160,6 +159,7 @@ class Report(BaseModel):
     work_left: Moment
     prepared_until_ms: Moment
     onward: Annotated[tuple[Name, ...], Field(max_length=MOST_HOPS)]
+    command: CommandTold | None
 
 
 _KINDS: Mapping[str, type[BaseModel]] = {
@@ -168,6 +168,11 @@ _KINDS: Mapping[str, type[BaseModel]] = {
     "commit": _CommitBody,
     "checkpointed": _CheckpointedBody,
     "report": Report,
+    "nodes": NodesTold,
+    "images": ImagesTold,
+    "output": OutputTold,
+    "read": OutputWanted,
+    "look": LookWanted,
 }
 
 
@@ -203,7 +208,15 @@ class Checkpointed:
     lease_id: int
 
 
-Message = Offer | Recall | Commit | Checkpointed | SiteReported
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What has become of a lease at a site, and of its command as far as the site has followed that."""
+
+    news: SiteReported
+    command: CommandTold | None = None
+
+
+Message = Offer | Recall | Commit | Checkpointed | Reported | AboutJobs
 
 
 def read(body: object, sender: str) -> Message:
@@ -213,9 +226,12 @@ def read(body: object, sender: str) -> Message:
     if model is None:
         raise InvalidField("message.kind", kind, f"{', '.join(_KINDS)}: is one of the two of another version?")
     try:
-        read = dict(model.model_validate(body))
+        understood = model.model_validate(body)
     except ValidationError as error:
         raise first_of(error, "message") from None
+    if isinstance(understood, AboutJobs):
+        return understood
+    read = dict(understood)
     del read["kind"]
     lease_id = read.pop("lease")
     if model is _RecallBody:
@@ -225,7 +241,8 @@ def read(body: object, sender: str) -> Message:
     if model is _CheckpointedBody:
         return Checkpointed(lease_id)
     if model is Report:
-        return SiteReported(lease_id, sender, **read | {"reason": read["reason"] or Reason.ROUTED})
+        command = read.pop("command")
+        return Reported(SiteReported(lease_id, sender, **read | {"reason": read["reason"] or Reason.ROUTED}), command)
     return Offer(lease_id, _submit(read, sender, lease_id))
 
 
@@ -233,7 +250,9 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
     brought: _Carried | None = read.pop("carried")
     carried = None if brought is None else Carried(gateway, **dict(brought))
+    placed: Placed | None = read.pop("placed")
     more = {name: read.pop(name) for name in ("project", "notify", "ssh_key")}
+    more["constraints"] = NO_CONSTRAINTS if placed is None else PlacementConstraints(**dict(placed))
     metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, **more)
     read |= {
         "ready_ms": read["ready_ms"] or 0,
@@ -294,8 +313,16 @@ def offer(lease: Lease, metadata: LeaseMetadata, hop: Hop, *, wait: bool = False
             "ssh_key": metadata.ssh_key,
             "command": metadata.command,
             "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
+            "placed": _placed(metadata.constraints),
         }
     )
+
+
+def _placed(constraints: PlacementConstraints) -> Body | None:
+    """Say where its machines are to be, where matching has chosen that."""
+    if constraints == NO_CONSTRAINTS:
+        return None
+    return {name: getattr(constraints, name) for name in Placed.model_fields}
 
 
 def recall(lease: Lease) -> Body:
@@ -313,8 +340,11 @@ def checkpointed(lease: Lease) -> Body:
     return {"kind": "checkpointed", "lease": lease.id}
 
 
-def report(lease: Lease, metadata: LeaseMetadata, onward: tuple[str, ...]) -> Body:
-    """Make the report to the gateway on a lease that it sent; ``onward`` are the gateways that it went on to."""
+def report(lease: Lease, metadata: LeaseMetadata, onward: tuple[str, ...], command: CommandTold | None = None) -> Body:
+    """Make the report to the gateway on a lease that it sent, and on its command.
+
+    ``onward`` are the gateways that it went on to.
+    """
     news = SiteReported(
         metadata.origin_id,
         "",
@@ -329,7 +359,7 @@ def report(lease: Lease, metadata: LeaseMetadata, onward: tuple[str, ...]) -> Bo
         -1 if lease.request.prepared_until_ms is None else lease.request.prepared_until_ms,
         onward,
     )
-    return _report(news)
+    return _report(news, command)
 
 
 def refusal(lease_id: int, reason: Reason) -> Body:
@@ -337,6 +367,10 @@ def refusal(lease_id: int, reason: Reason) -> Body:
     return _report(SiteReported(lease_id, "", LeaseState.REFUSED, reason))
 
 
-def _report(news: SiteReported) -> Body:
-    own = {"kind": "report", "lease": news.lease_id}
+def _report(news: SiteReported, command: CommandTold | None = None) -> Body:
+    own = {
+        "kind": "report",
+        "lease": news.lease_id,
+        "command": None if command is None else command.model_dump(mode="json"),
+    }
     return own | {name: getattr(news, name) for name in Report.model_fields.keys() - own.keys()}

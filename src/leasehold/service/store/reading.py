@@ -182,6 +182,11 @@ class Reading:
         """One lease; None where there is none of that number."""
         return self._row(LEASES, LEASES.select().where(LEASES.c.id == within(lease_id)))
 
+    def lease_from(self, gateway: str, number: int) -> LeaseRow | None:
+        """The lease that a gateway has sent here under its own number, open or over; None where there is none."""
+        those = (LEASES.c.origin == gateway, LEASES.c.origin_id == within(number), LEASES.c.origin_id > 0)
+        return self._row(LEASES, LEASES.select().where(*those).order_by(LEASES.c.id.desc()).limit(1))
+
     def leases(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[LeaseRow]:
         """The newest leases first, ``limit`` of them; ``before_id`` continues after a page."""
         page = LEASES.select().where(_leases_that(which)).order_by(LEASES.c.id.desc()).limit(limit)

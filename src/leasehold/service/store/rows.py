@@ -312,6 +312,7 @@ class NodeRow:
     software: Installed
     is_host: bool  # machines can be built on it
     runs: bool  # jobs can run on it as it is
+    takes_files: bool  # files can be brought to it and kept from it
     problem: str  # why nothing can run there now, "" for nothing
     fault: str  # `leasehold.jobs.job.Fault`, as which that counts, "" where it is none
     seen_ms: int
@@ -321,6 +322,7 @@ class NodeRow:
     charged: float  # how many failures it is charged with, parts of one where it may have been another node
     watched_ms: int  # for how long it was seen well
     well_ms: int  # when it was last seen well, -1 while it is not
+    listing: int  # in which listing the manager of its site told it, 0 where it was seen here
 
 
 @dataclass(slots=True)
@@ -415,6 +417,7 @@ _FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)
 _FINAL_JOB = ", ".join(f"'{state}'" for state in JobState if state.is_final)
 LIVE = sql(f"state NOT IN ({_FINAL})")
 CLOSED = sql(f"state IN ({_FINAL})")
+FROM_ELSEWHERE = sql("origin_id > 0")
 OPEN = sql("status IN ('pending', 'taken')")
 SETTLED = sql("status IN ('confirmed', 'dropped')")
 OF_A_COALLOCATION = sql("coallocation_id IS NOT NULL")
@@ -426,6 +429,7 @@ leases, journal, orders, jobs = LEASES.c, JOURNAL.c, ORDERS.c, JOBS.c
 attempts, outputs = ATTEMPTS.c, OUTPUTS.c
 Index("leases_live", leases.id, leases.site, leases.state, sqlite_where=LIVE, postgresql_where=LIVE)
 Index("leases_consumer", leases.consumer, leases.id)
+Index("leases_origin", leases.origin, leases.origin_id, sqlite_where=FROM_ELSEWHERE, postgresql_where=FROM_ELSEWHERE)
 Index("leases_coallocation", leases.coallocation_id, sqlite_where=OF_A_COALLOCATION, postgresql_where=OF_A_COALLOCATION)
 Index("journal_lease", journal.lease_id, journal.seq)
 Index("journal_job", journal.job_id, journal.seq, sqlite_where=OF_A_JOB, postgresql_where=OF_A_JOB)

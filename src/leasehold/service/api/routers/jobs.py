@@ -259,7 +259,6 @@ def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
         group=group,
         environment=tuple(body.environment.items()),
         array=tuple(body.array),
-        outputs=tuple(body.outputs),
         deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
         lease_type=LEASE_TYPES[body.type],
         backup=Backup(body.backup),
@@ -299,6 +298,7 @@ def _needs_of(body: JobSpec) -> Needs:
         inputs=tuple(
             InputFile(file.name, file.size_bytes, file.place, sha256=file.sha256 or "") for file in body.inputs
         ),
+        outputs=tuple(body.outputs),
     )
 
 
@@ -320,6 +320,7 @@ def show_job(row: JobRow, attempts: Sequence[AttemptRow], forecasts: Forecasts |
         array_index=request.array_index if request.array_id else None,
         type=request.lease_type.label,
         needs=_needs(request.job.needs),
+        outputs=request.job.needs.outputs,
         restarts_used=record.restarts,
         attempts=tuple(_attempt(attempt) for attempt in attempts),
     )

@@ -4,14 +4,16 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 from pydantic.types import Strict
 
 from leasehold.protocol.base import RequestModel, ResponseModel
 from leasehold.protocol.fields import MAX_INT64, Name
+from leasehold.protocol.wrong_fields import WRONG_KIND
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.auth.permissions import Permission, Target, require
 from leasehold.service.commands import MessageBatch
+from leasehold.service.messages.about_jobs import ImagesTold, NodesTold, OutputTold
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.wire import Report
@@ -21,11 +23,33 @@ router = APIRouter(prefix="/v1/sites", tags=["messages"], route_class=GuardedRou
 Seq = Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
 
 
+def _kind_in_brackets(body: object) -> str | None:
+    """Give the tag of a body's model: that it is in brackets keeps it out of the names of fields."""
+    kind = body.get("kind") if isinstance(body, dict) else getattr(body, "kind", None)
+    return f"[{kind}]" if kind in _KINDS else None
+
+
+_KINDS = ("report", "nodes", "images", "output")
+
+ToGateway = Annotated[
+    Annotated[Report, Tag("[report]")]
+    | Annotated[NodesTold, Tag("[nodes]")]
+    | Annotated[ImagesTold, Tag("[images]")]
+    | Annotated[OutputTold, Tag("[output]")],
+    Discriminator(
+        _kind_in_brackets,
+        custom_error_type=WRONG_KIND,
+        custom_error_message=f"Input should be one of {', '.join(_KINDS)}",
+    ),
+]
+"""What a site may say."""
+
+
 class ReportMessage(RequestModel):
     """One message to the gateway."""
 
     seq: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)]
-    body: Report
+    body: ToGateway
 
 
 class Exchange(RequestModel):
@@ -40,7 +64,7 @@ class Exchange(RequestModel):
 
 
 class MessageShown(ResponseModel):
-    """One message to the site: an offer or a recall."""
+    """One message to the site, as an offer or a recall."""
 
     seq: int
     body: dict[str, Any]

@@ -78,7 +78,6 @@ CREATE TABLE jobs (
     environment TEXT NOT NULL,
     array_id BIGINT NOT NULL,
     array_index BIGINT NOT NULL,
-    outputs TEXT NOT NULL,
     lease_type TEXT NOT NULL,
     backup TEXT NOT NULL,
     reliability DOUBLE PRECISION,
@@ -175,6 +174,8 @@ CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_
 
 CREATE INDEX leases_consumer ON leases (consumer, id);
 
+CREATE INDEX leases_origin ON leases (origin, origin_id) WHERE origin_id > 0;
+
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE messages (
@@ -199,6 +200,7 @@ CREATE TABLE nodes (
     software TEXT NOT NULL,
     is_host BIGINT NOT NULL,
     runs BIGINT NOT NULL,
+    takes_files BIGINT NOT NULL,
     problem TEXT NOT NULL,
     fault TEXT NOT NULL,
     seen_ms BIGINT NOT NULL,
@@ -208,6 +210,7 @@ CREATE TABLE nodes (
     charged DOUBLE PRECISION NOT NULL,
     watched_ms BIGINT NOT NULL,
     well_ms BIGINT NOT NULL,
+    listing BIGINT NOT NULL,
     CONSTRAINT nodes_key PRIMARY KEY (name)
 );
 

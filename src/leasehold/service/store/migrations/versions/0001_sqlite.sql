@@ -82,7 +82,6 @@ CREATE TABLE jobs (
     environment TEXT NOT NULL,
     array_id INTEGER NOT NULL,
     array_index INTEGER NOT NULL,
-    outputs TEXT NOT NULL,
     lease_type TEXT NOT NULL,
     backup TEXT NOT NULL,
     reliability REAL,
@@ -181,6 +180,8 @@ CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_
 
 CREATE INDEX leases_consumer ON leases (consumer, id);
 
+CREATE INDEX leases_origin ON leases (origin, origin_id) WHERE origin_id > 0;
+
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE messages (
@@ -206,6 +207,7 @@ CREATE TABLE nodes (
     software TEXT NOT NULL,
     is_host INTEGER NOT NULL,
     runs INTEGER NOT NULL,
+    takes_files INTEGER NOT NULL,
     problem TEXT NOT NULL,
     fault TEXT NOT NULL,
     seen_ms INTEGER NOT NULL,
@@ -215,6 +217,7 @@ CREATE TABLE nodes (
     charged REAL NOT NULL,
     watched_ms INTEGER NOT NULL,
     well_ms INTEGER NOT NULL,
+    listing INTEGER NOT NULL,
     CONSTRAINT nodes_key PRIMARY KEY (name)
 )
  STRICT;

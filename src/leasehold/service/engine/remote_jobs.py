@@ -1,0 +1,340 @@
+"""Jobs across gateways and sites with managers of their own: both ends of what they say to each other about jobs.
+
+At the site, the gateway is told of nodes and images: what is not as it was told, one message of each kind at a time,
+and the next when that has arrived. So no more than these wait while the line is cut, and what changes often is told as
+it is then. At the gateway that becomes news for the scheduler of jobs, as if its own sites had been looked at.
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from leasehold.matching.software import Installed
+from leasehold.service.commands import GuestOutput
+from leasehold.service.drivers.bounds import one_line
+from leasehold.service.drivers.facts import Output
+from leasehold.service.engine.attempts import AttemptStatus, shortened
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.images import THERE
+from leasehold.service.engine.jobs import JobController
+from leasehold.service.engine.message_log import MessageLog
+from leasehold.service.engine.nodes import NOT_LISTED
+from leasehold.service.engine.tasks import Heard, Read
+from leasehold.service.errors import NoSuchSite
+from leasehold.service.messages.about_jobs import (
+    MOST_BYTES,
+    MOST_SOFTWARE_BYTES,
+    MOST_TOLD,
+    MOST_WRITTEN_BYTES,
+    CommandTold,
+    ImagesTold,
+    ImageTold,
+    LookWanted,
+    NodesTold,
+    NodeTold,
+    OutputTold,
+    OutputWanted,
+    SoftwareTold,
+)
+from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES
+from leasehold.service.store.reading import Reading
+from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What the gateway was told of nodes in the present listing.
+
+    ``number``       of the listing, and of the last one where this ``is_begun`` not yet
+    ``nodes``        what was told of each, and its software
+    ``is_complete``  whether it was told of all
+    ``changes``      how often nodes had changed here when it was told last
+    """
+
+    number: int = 0
+    is_begun: bool = False
+    nodes: dict[str, tuple[NodeTold, Installed]] = field(default_factory=dict)
+    is_complete: bool = False
+    changes: int = -1
+
+
+class SiteReporter:
+    """Tells the gateway of the nodes and images here, where there is a gateway: once it has been heard of."""
+
+    def __init__(self, jobs: JobController, log: MessageLog) -> None:
+        self._jobs = jobs
+        self._log = log
+        self._has_gateway = False
+        self._listing = _Listing()
+        self._nodes_message = 0
+        self._images: dict[str, ImageTold] | None = None
+        self._images_message = 0
+
+    def gateway_heard(self) -> None:
+        """The gateway was heard of."""
+        self._has_gateway = True
+
+    def tell_anew(self) -> None:
+        """Tell all nodes once more: the gateway believes that some have failed."""
+        self._listing = _Listing(self._listing.number)
+
+    def tell(self, now_ms: int) -> None:
+        """Tell what is not as it was told, of nodes and of images, unless the last of it is still on its way."""
+        if not self._has_gateway or not self._jobs.is_used:
+            return
+        if self._log.has_arrived(GATEWAY, self._nodes_message):
+            self._tell_nodes(now_ms)
+        if self._log.has_arrived(GATEWAY, self._images_message):
+            self._tell_images(now_ms)
+
+    # Nodes
+
+    def _tell_nodes(self, now_ms: int) -> None:
+        listing, nodes = self._listing, self._jobs.nodes
+        if listing.is_complete and listing.changes == nodes.changes:
+            return
+        named = ((row.name.partition("/")[2], row) for row in nodes.rows.values() if row.problem != NOT_LISTED)
+        rows = {name: row for name, row in named if _is_sound(name)}
+        if not rows and not listing.nodes:
+            return
+        if not listing.is_begun:
+            listing.number, listing.is_begun = max(now_ms, listing.number + 1), True
+        self._jobs.catch_up(now_ms)
+        message = _NodesMessage()
+        for name, row in sorted(rows.items()):
+            told = self._told(name, row)
+            known = listing.nodes.get(name)
+            if known is not None and known == (told, row.software):
+                continue
+            if not message.add(told, None if known is not None and known[1] == row.software else row.software):
+                break
+            listing.nodes[name] = (told, row.software)
+        gone = sorted(listing.nodes.keys() - rows.keys())[:MOST_TOLD]
+        for name in gone:
+            del listing.nodes[name]
+        listing.is_complete = not message.is_full and listing.nodes.keys() == rows.keys()
+        listing.changes = nodes.changes
+        seen_ms = max((row.seen_ms for row in rows.values()), default=now_ms)
+        told_nodes = NodesTold(
+            listing=listing.number,
+            software=tuple(message.software),
+            nodes=tuple(message.nodes),
+            gone=tuple(gone),
+            complete=listing.is_complete,
+            age_ms=max(0, now_ms - seen_ms),
+        )
+        self._nodes_message = self._log.send(GATEWAY, told_nodes.model_dump(mode="json"), now_ms)
+
+    def _told(self, name: str, row: NodeRow) -> NodeTold:
+        """Say of a node what can still be given there, by the plans of this site."""
+        node = self._jobs.scheduler.node(row.name)
+        free = (row.free_cores, row.free_memory_mib, row.free_disk_mib)
+        if node is not None:
+            free = (node.free.cores, node.free.memory_mib, node.free.disk_mib)
+        return NodeTold(
+            name=name,
+            cores=row.cores,
+            memory_mib=row.memory_mib,
+            disk_mib=row.disk_mib,
+            free_cores=free[0],
+            free_memory_mib=free[1],
+            free_disk_mib=free[2],
+            cpu_mhz=row.cpu_mhz,
+            bytes_per_s=row.bytes_per_s,
+            is_host=row.is_host,
+            runs=row.runs,
+            problem=one_line(row.problem),
+            fault=row.fault,
+            software=-1,
+        )
+
+    # Images
+
+    def _tell_images(self, now_ms: int) -> None:
+        rows = [row for row in self._jobs.images.rows.values() if row.state == THERE and _is_sound(row.name)]
+        rows = sorted(rows, key=lambda row: row.name)[:MOST_IMAGES]
+        known = {} if self._images is None else self._images
+        names = tuple(row.name for row in rows)
+        if self._images is None and not rows:
+            return
+        size, images = 0, list[ImageTold]()
+        for row in rows:
+            told = _image_told(row)
+            if known.get(row.name) != told:
+                size += len(told.model_dump_json())
+                if images and size > MOST_BYTES:
+                    break
+                images.append(told)
+        gone = known.keys() - set(names)
+        if not images and not gone:
+            return
+        self._images = {name: told for name, told in known.items() if name not in gone} | {i.name: i for i in images}
+        there = tuple(name for name in names if name in self._images)
+        body = ImagesTold(images=tuple(images), names=there).model_dump(mode="json")
+        self._images_message = self._log.send(GATEWAY, body, now_ms)
+
+
+class _NodesMessage:
+    """Nodes that are told in one message, and their software, each list of it once."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeTold] = []
+        self.software: list[SoftwareTold] = []
+        self.is_full = False
+        self._numbers: dict[Installed, int] = {}
+        self._size = 0
+
+    def add(self, told: NodeTold, software: Installed | None) -> bool:
+        """Add a node, and its software where that is not known; False where there is no room for it."""
+        listed = None if software is None or software in self._numbers else _software_told(software)
+        size = len(told.model_dump_json()) + (0 if listed is None else _size(listed))
+        if self.nodes and (self._size + size > MOST_BYTES or len(self.nodes) >= MOST_TOLD):
+            self.is_full = True
+            return False
+        self._size += size
+        number = -1
+        if software is not None:
+            if listed is not None:
+                self._numbers[software] = len(self.software)
+                self.software.append(listed)
+            number = self._numbers[software]
+        self.nodes.append(told.model_copy(update={"software": number}))
+        return True
+
+
+def _is_sound(name: str) -> bool:
+    """Whether a name can be told: nobody could call anything else by its name."""
+    return name.isprintable() and 0 < len(name) <= LONGEST_NAME
+
+
+def _software_told(software: Installed) -> SoftwareTold:
+    """Give what is installed by its names, as much of it as may be told."""
+    found, size = list[tuple[str, str]](), 0
+    for one in sorted(pair for pair in software if "".join(pair).isprintable()):
+        size += len(json.dumps(one)) + 1
+        if size > MOST_SOFTWARE_BYTES:
+            break
+        found.append(one)
+    return tuple(found)
+
+
+def _size(software: SoftwareTold) -> int:
+    return len(json.dumps(software))
+
+
+def _image_told(row: ImageRow) -> ImageTold:
+    software = _software_told(row.software)
+    return ImageTold(name=row.name, software=software, size_bytes=row.size_bytes, least_memory_mib=row.least_memory_mib)
+
+
+class RemoteJobs:
+    """Both ends: ``reporter`` tells the gateway of this site; the rest is what either side takes in, and asks for."""
+
+    def __init__(self, context: EngineContext, jobs: JobController, log: MessageLog) -> None:
+        self.reporter = SiteReporter(jobs, log)
+        self._core = context.core
+        self._store: Reading = context.store
+        self._jobs = jobs
+        self._log = log
+        self._reads: dict[int, int] = {}
+        """The messages by which outputs were asked for, by lease: one at a time."""
+        self._looks: dict[str, int] = {}
+        """The messages by which looks were asked for, by site: one at a time."""
+        self._asked_anew: set[str] = set()
+
+    # At the gateway
+
+    def nodes_told(self, site: str, told: NodesTold, now_ms: int) -> None:
+        """Take in what the manager of a site tells of its nodes; of a peer's nothing is wanted."""
+        if self._is_site(site):
+            self._jobs.hear_of_nodes(site, told, now_ms)
+            if told.complete and not self._jobs.nodes.is_lost(site):
+                self._asked_anew.discard(site)
+
+    def images_told(self, site: str, told: ImagesTold, now_ms: int) -> None:
+        """Take in what the manager of a site tells of its images."""
+        if self._is_site(site):
+            self._jobs.hear_of_images(site, told, now_ms)
+
+    def command_told(self, lease_id: int, site: str, told: CommandTold) -> None:
+        """Take in what is told of the command of a lease there, before it is told what has become of the lease."""
+        self._jobs.attempts.told(lease_id, site, AttemptStatus(**dict(told)))
+
+    def output_told(self, site: str, told: OutputTold) -> None:
+        """Pass on what the command of a lease there has written, if it is or was there."""
+        row = self._store.lease(told.lease)
+        if row is not None and row.lease.site == site:
+            self._reads.pop(told.lease, None)
+            output = Output(told.text, is_whole=told.is_whole, error=told.error)
+            self._jobs.tasks.heard.append(Heard(told.lease, output, told.problem))
+
+    def ask_for_output(self, lease_id: int, row: LeaseRow, now_ms: int) -> None:
+        """Ask for what the command of a lease has written, unless that is under way; raises NoSuchSite."""
+        site, remotes = row.lease.site, self._core.gateway.registry.remotes
+        if site not in remotes:
+            raise NoSuchSite(site, remotes)
+        if lease_id not in self._reads or self._log.has_arrived(site, self._reads[lease_id]):
+            self._reads[lease_id] = self._log.send(site, OutputWanted(lease=lease_id).model_dump(), now_ms)
+
+    def look(self, now_ms: int) -> None:
+        """Have those sites looked at of which something has proved wrong, as far as they have managers of their own."""
+        looks = self._jobs.tasks.looks
+        for site in sorted(looks):
+            if self._is_site(site):
+                looks.discard(site)
+                if self._log.has_arrived(site, self._looks.get(site, 0)):
+                    self._looks[site] = self._log.send(site, LookWanted().model_dump(), now_ms)
+
+    def is_back(self, site: str, now_ms: int) -> None:
+        """A site is heard of; where its nodes count as failed because it was silent, all are to be told once more."""
+        if site not in self._asked_anew and self._is_site(site) and self._jobs.nodes.is_lost(site):
+            self._asked_anew.add(site)
+            self._log.send(site, LookWanted(anew=True).model_dump(), now_ms)
+
+    def forget(self, site: str) -> None:
+        """Forget a site that will not come back."""
+        self._asked_anew.discard(site)
+        self._looks.pop(site, None)
+        self._jobs.forget_site(site)
+
+    def _is_site(self, name: str) -> bool:
+        remote = self._core.gateway.registry.remotes.get(name)
+        return remote is not None and not remote.is_peer
+
+    # At the site
+
+    def look_wanted(self, asked: LookWanted) -> None:
+        """Look at the nodes here; and tell all of them, where that is wanted."""
+        self._jobs.tasks.looks.update(self._core.gateway.sites)
+        if asked.anew:
+            self.reporter.tell_anew()
+
+    def output_wanted(self, asked: OutputWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
+        """Have read what the command of a lease has written that came from this gateway, be it over or not."""
+        row = self._store.lease_from(gateway, asked.lease) if open_lease is None else self._store.lease(open_lease)
+        if row is None or not row.lease.site:
+            problem = "the site has nothing of it"
+            self._log.send(gateway, _output_told(asked.lease, Output("", is_whole=False), problem), now_ms)
+        else:
+            self._jobs.tasks.reads.append(Read(row.lease.id, row.lease.site))
+
+    def output_read(self, command: GuestOutput, row: LeaseRow, now_ms: int) -> None:
+        """Tell its gateway what the command of a lease here has written."""
+        metadata = row.metadata
+        if metadata.origin and metadata.origin_id:
+            body = _output_told(metadata.origin_id, command.output, command.problem)
+            self._log.send(metadata.origin, body, now_ms)
+
+
+def _output_told(lease_id: int, output: Output, problem: str) -> dict[str, object]:
+    text, is_cut = shortened(output.text, MOST_WRITTEN_BYTES)
+    error, is_error_cut = shortened(output.error, MOST_WRITTEN_BYTES)
+    is_whole = output.is_whole and not (is_cut or is_error_cut or problem)
+    told = OutputTold(lease=lease_id, text=text, error=error, is_whole=is_whole, problem=one_line(problem))
+    return told.model_dump()
+
+
+def command_told(status: AttemptStatus) -> CommandTold:
+    """Tell what is known of a command."""
+    said = {name: getattr(status, name) for name in CommandTold.model_fields}
+    return CommandTold(**said | {"refused": one_line(status.refused)})

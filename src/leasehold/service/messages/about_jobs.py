@@ -1,0 +1,174 @@
+"""What a gateway and a site with a manager of its own say to each other about jobs.
+
+The site tells which nodes and images it has, of each only what has changed since it was told last; how the commands of
+leases end; and, when it is asked, what they have written. No message is larger than `MOST_BYTES`: what is more comes in
+further messages, and of what commands write the last part is sent.
+Whoever reads a message must not rely on that: what is too large is cut off by the one that writes it.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from leasehold.jobs.job import Fault
+from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
+from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
+from leasehold.service.messages.site_status import MOST_IMAGES, MOST_NODES, Name
+
+MOST_BYTES = 256 * 1024
+"""Of one message about jobs, as JSON."""
+
+MOST_TOLD = 200
+"""So many nodes are told in one message at most: requests come in between."""
+
+MOST_SOFTWARE_BYTES = 128 * 1024
+"""Of what is installed on a node or in an image so much is told, as JSON, in the order of its names."""
+
+MOST_WRITTEN_BYTES = 64 * 1024
+"""Of what a command has written so much is carried of each of its two outputs, the last part; it may be escaped."""
+
+_MOST_LINE = 2_000
+_MOST_PACKAGES = 20_000
+
+
+def _one_fault(name: str) -> str:
+    if name and name not in {fault.value for fault in Fault}:
+        raise ValueError(f"not one of {', '.join(Fault)}")
+    return name
+
+
+FaultName = Annotated[Text, AfterValidator(_one_fault)]
+Size = Annotated[int, Field(strict=True, ge=0, le=LATEST_MS)]
+Line = Annotated[Text, Field(max_length=_MOST_LINE)]
+SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=_MOST_PACKAGES)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# To the gateway
+
+
+class NodeTold(_Body):
+    """One node, as `leasehold.service.drivers.facts.NodeFacts`; what is free there is what its site could still give.
+
+    ``software``  which of the lists of software in this message is its own; -1: as it was told before
+    """
+
+    name: Name
+    cores: Size
+    memory_mib: Size
+    disk_mib: Size
+    free_cores: Size
+    free_memory_mib: Size
+    free_disk_mib: Size
+    cpu_mhz: Size
+    bytes_per_s: Size
+    is_host: Flag
+    runs: Flag
+    problem: Line
+    fault: FaultName
+    software: Moment
+
+
+class NodesTold(_Body):
+    """Nodes of a site that are not as they were told before.
+
+    ``listing``   a number that grows: all nodes are told anew in each listing, and one that is not in it is gone
+    ``gone``      nodes of the same listing that the site does not have any more
+    ``complete``  whether all nodes were told in this listing by now; the others are as they were told
+    ``age_ms``    how long ago the site was looked at
+    """
+
+    kind: Literal["nodes"] = "nodes"
+    listing: Id
+    software: Annotated[tuple[SoftwareTold, ...], Field(max_length=MOST_TOLD)] = ()
+    nodes: Annotated[tuple[NodeTold, ...], Field(max_length=MOST_TOLD)] = ()
+    gone: Annotated[tuple[Name, ...], Field(max_length=MOST_TOLD)] = ()
+    complete: Flag
+    age_ms: Natural
+
+    @model_validator(mode="after")
+    def _has_its_software(self) -> Self:
+        if any(node.software >= len(self.software) for node in self.nodes):
+            raise ValueError("a node has a list of software that is not in this message")
+        return self
+
+
+class ImageTold(_Body):
+    """One image, as `leasehold.service.drivers.facts.ImageFacts`."""
+
+    name: Name
+    software: SoftwareTold
+    size_bytes: Natural
+    least_memory_mib: Natural
+
+
+class ImagesTold(_Body):
+    """Images of a site that are not as they were told before, and the names of all that it has."""
+
+    kind: Literal["images"] = "images"
+    images: Annotated[tuple[ImageTold, ...], Field(max_length=MOST_IMAGES)] = ()
+    names: Annotated[tuple[Name, ...], Field(max_length=MOST_IMAGES)] = ()
+
+
+class CommandTold(_Body):
+    """What machines have reported of the command of a lease; goes with the report on the lease.
+
+    ``ended``          whether it ended by itself, and then how; ``fault``: what went wrong, where the machines know
+    ``refused``        why the order to start or resume was refused; ``full``: others had the room
+    ``while_it_ran``   what was reported of it while it ran
+    ``restarted``      whether its machines were restarted after it had run
+    ``ran_ms``         for how long it ran by the clock, -1: it did not
+    """
+
+    ended: Flag = False
+    exit_status: Annotated[int, Field(strict=True, ge=0, le=MOST_EXIT_STATUS)] | None = None
+    detail: Line = ""
+    fault: FaultName = ""
+    refused: Line = ""
+    full: Flag = False
+    while_it_ran: Line = ""
+    restarted: Flag = False
+    ran_ms: Moment = -1
+
+
+class OutputTold(_Body):
+    """What the command of a lease has written so far: the last part; with a ``problem`` it could not be read."""
+
+    kind: Literal["output"] = "output"
+    lease: Id
+    text: Text
+    error: Text
+    is_whole: Flag
+    problem: Line = ""
+
+
+# To the site
+
+
+class Placed(_Body):
+    """Where the machines of an attempt are to be, as `leasehold.service.drivers.protocol.PlacementConstraints`."""
+
+    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
+    image: Text
+    cores: Natural
+    least: Natural
+
+
+class OutputWanted(_Body):
+    """The gateway asks for what the command of a lease has written so far."""
+
+    kind: Literal["read"] = "read"
+    lease: Id
+
+
+class LookWanted(_Body):
+    """What the gateway knows of nodes has proved wrong: they are to be looked at; ``anew``: and all told once more."""
+
+    kind: Literal["look"] = "look"
+    anew: Flag = False
+
+
+AboutJobs = NodesTold | ImagesTold | OutputTold | OutputWanted | LookWanted

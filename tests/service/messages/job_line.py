@@ -1,0 +1,194 @@
+"""Jobs over the line: the gateway and both sites have nodes, and what engines want done is done beside them."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.service.messages.line import FAR, HOME, World, rows_of
+
+from leasehold.jobs.job import AttemptState, JobState
+from leasehold.matching.needs import Amounts, InputFile, Needs
+from leasehold.matching.software import software
+from leasehold.model.lease import LeaseState
+from leasehold.service.commands import AskForOutput, CancelJob, GuestOutput, JobNodesSeen, JobOutput, SubmitJob
+from leasehold.service.drivers.emulated.options import EmulatedNode
+from leasehold.service.drivers.facts import Output
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch
+from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputRow
+from leasehold.testing.live import Live
+
+NUMPY = frozenset({("numpy", "1.24.2")})
+NODES = {
+    HOME: (EmulatedNode("h1", 2, 2_048),),
+    "far": (EmulatedNode("f1", 2, 4_096, software=NUMPY), EmulatedNode("f2", 2, 4_096, software=NUMPY)),
+    "north": (EmulatedNode("n1", 3, 4_096, software=NUMPY),),
+}
+_MOST_ROUNDS = 20
+_LOOKS = 30
+"""So many seconds: longer than any node is down here."""
+
+
+class JobWorld(World):
+    """All three, and whoever looks at nodes and reads outputs for them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, nodes=NODES)
+        self._fetches: dict[int, Fetch] = {}
+        for name, live in self.named():
+            self.look(name)
+            live.pass_time(0)
+        for name in FAR:
+            self.exchange(name)  # the gateway is heard of, and so the site tells its nodes
+            self.exchange(name)
+
+    def named(self) -> list[tuple[str, Live]]:
+        return [(HOME, self.gateway), *self.sites.items()]
+
+    def live_at(self, name: str) -> Live:
+        return self.gateway if name == HOME else self.sites[name]
+
+    # What is done beside the engines
+
+    def look(self, name: str) -> None:
+        live = self.live_at(name)
+        live.do(JobNodesSeen(name, tuple(live.sites[name].machines.nodes(live.now_ms)), live.now_ms))
+
+    def restart(self, who: str) -> None:
+        """Somebody is killed and comes back; what it was doing is forgotten."""
+        if who == GATEWAY:
+            self._fetches.clear()
+        super().restart(who)
+
+    def errands(self) -> None:
+        """Do what engines want done, until they want nothing more."""
+        for _ in range(_MOST_ROUNDS):
+            done = [self._errands_of(name, live) for name, live in self.named()]
+            if not any(done):
+                return
+        raise AssertionError("there is always something to do")
+
+    def _errands_of(self, name: str, live: Live) -> bool:
+        tasks, live.tasks = live.tasks, BackgroundTasks()
+        for fetch in tasks.fetches:
+            if fetch.site == HOME:
+                live.do(JobOutput(fetch.lease_id, self.written(HOME, fetch.lease_id)))
+            else:
+                self._fetches[fetch.lease_id] = fetch
+                live.do(AskForOutput(fetch.lease_id))
+        for read in tasks.reads:
+            live.do(GuestOutput(read.lease_id, self.written(name, read.lease_id)))
+        for heard in tasks.heard:
+            if self._fetches.pop(heard.lease_id, None) is not None:
+                live.do(JobOutput(heard.lease_id, heard.output, heard.problem))
+        for site in tasks.looks:
+            self.look(site)
+        return bool(tasks)
+
+    def ask_again(self) -> None:
+        """What was asked for and did not come is asked for again, as after a while."""
+        for lease_id in self._fetches:
+            self.gateway.do(AskForOutput(lease_id))
+
+    def written(self, name: str, lease_id: int) -> Output:
+        self._keep_audits()
+        here = self.live_at(name).sites[name].machines.output(lease_id)
+        return here or Output(*_apart(self.outputs[name].get(lease_id, ("", ""))))
+
+    def deliver(self, index: int, *, again: bool = False) -> None:
+        super().deliver(index, again=again)
+        self.errands()
+
+    def pass_time(self, for_ms: int) -> None:
+        super().pass_time(for_ms)
+        self.errands()
+
+    def make_whole(self) -> None:
+        """As of leases; and what engines ask for is asked for until it comes."""
+        self.on_the_line.clear()
+        for _ in range(_LOOKS):
+            for name in (HOME, *FAR):
+                self.look(name)
+            self.ask_again()
+            for name in FAR:
+                self.exchange(name)
+            self.pass_time(1_000)
+        super().make_whole()
+
+    def is_quiet(self) -> bool:
+        return super().is_quiet() and not self.gateway.engine.jobs.scheduler.records
+
+    def check(self) -> None:
+        super().check()
+        for _, live in self.named():
+            live.engine.jobs.scheduler.check()
+
+    # Jobs
+
+    def submit_job(self, *command: str, runs_s: float = 5, cores: int = 1, needs: str = "numpy", **said: Any) -> int:
+        inputs, outputs = said.pop("inputs", ()), said.pop("outputs", ())
+        wanted = Needs(
+            amounts=Amounts(cores, 256, 0),
+            execution_ms=round(runs_s * 1_000),
+            software=tuple(software(one) for one in needs.split() if one),
+            inputs=inputs,
+            outputs=outputs,
+        )
+        [(row, _)] = self.gateway.do(SubmitJob(consumer="physics", command=command, needs=wanted, **said))
+        self.errands()
+        number: int = row[0].record.id
+        return number
+
+    def cancel_job(self, number: int) -> None:
+        self.gateway.do(CancelJob(number))
+
+    def job(self, number: int = 1) -> JobRow:
+        row = self.gateway.store.job(number)
+        assert row is not None
+        return row
+
+    def state(self, number: int = 1) -> JobState:
+        return self.job(number).record.state
+
+    def attempts(self, number: int = 1) -> list[AttemptRow]:
+        return self.gateway.store.attempts([number])
+
+    def tried(self, number: int = 1) -> list[tuple[str, AttemptState, str]]:
+        """Where it was tried, how each try stands, and which fault it was."""
+        return [
+            (row.attempt.nodes[0], row.attempt.state, "" if row.attempt.fault is None else row.attempt.fault.value)
+            for row in self.attempts(number)
+        ]
+
+    def output(self, number: int = 1) -> OutputRow | None:
+        return self.gateway.store.output(number, self.job(number).record.delivered)
+
+    def nodes(self) -> dict[str, NodeRow]:
+        """What the gateway knows of nodes."""
+        return {row.name: row for row in self.gateway.store.nodes_after("", 1_000, None)}
+
+    def check_the_end(self, text: str) -> None:
+        """Nothing of a job is left anywhere; if it is completed, one attempt has ended so, with its whole output."""
+        self.make_whole()
+        self.check()
+        self.check_that_nothing_ran_twice()
+        assert self.is_quiet()
+        assert self.state().is_final
+        assert all(row.lease.state.is_final for live in self.lives for row in rows_of(live))
+        done = [row for row in self.attempts() if row.attempt.state is AttemptState.SUCCEEDED]
+        assert len(done) == (self.state() is JobState.COMPLETED)
+        for row in done:
+            there = self.sites[row.site].store.lease_from(GATEWAY, row.lease_id or 0)
+            assert there is not None
+            assert there.lease.state is LeaseState.COMPLETED
+            wrote = self.output()
+            assert wrote is not None
+            assert (wrote.text, wrote.is_whole) == (text, True)
+
+
+def stored(name: str = "sky.fits") -> InputFile:
+    """A file that the gateway has."""
+    return InputFile(name, 10, "", sha256="ab" * 32)
+
+
+def _apart(wrote: tuple[str, str]) -> tuple[str, bool, str]:
+    return wrote[0], True, wrote[1]
