@@ -13,7 +13,7 @@ import pytest
 from tests.service.api.house import CONFIG, SETTINGS, House, house_in
 from tests.waiting import until
 
-from leasehold.forecasting.calibration import Interval, Kind, Raw
+from leasehold.forecasting.calibration import ENOUGH, Interval, Kind, Raw
 from leasehold.protocol.fields import read_moment, unix_ms
 from leasehold.service.api.dashboard.pages import STATIC_FILES, ms_of
 from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES
@@ -660,11 +660,11 @@ def test_the_history_says_how_predictions_did_once_there_are_enough(house: House
         for number in range(count):
             scored.happened(kind, raw, Interval(100_000, 150_000, 200_000), 0, 50_000 if number % 4 == 0 else 150_000)
 
-    score(39, "own")
+    score(ENOUGH - 1, "own")
     few = Page(get(house, "/history", member).text).text
-    assert "no kind has 40" in few
+    assert f"no kind has {ENOUGH}" in few
     assert "not enough predictions yet" in few
-    score(41, "<b>suspendable")
+    score(81 - ENOUGH, "<b>suspendable")
     answer = get(house, "/history", admin)
     _is_whole(answer)
     assert "<b>" not in answer.text
@@ -673,7 +673,7 @@ def test_the_history_says_how_predictions_did_once_there_are_enough(house: House
     assert (shown["scored"], shown["covered"]) == (80, 59)
     page = Page(answer.text)
     assert "all any differed 80 90 % 74 % 63 % to 82 % 21 0" in page.text
-    assert "own users das3 differed 39 not enough predictions yet" in page.text
+    assert f"own users das3 differed {ENOUGH - 1} not enough predictions yet" in page.text
     drawn = [one["width"] for one in page.named("rect") if one.get("height") == "10"]
     assert str(round(1000 * shown["covered_share"])) in drawn
 
