@@ -293,6 +293,14 @@ class TestShow:
             "  disturbed   preempted twice, moved never\n"
         )
 
+    def test_tells_by_which_gateways_it_came_and_to_which_it_went_on(self, cli: Cli, gateway: Gateway) -> None:
+        way = lease(consumer="peer/b/peer/a/physics", came_by=["a", "b"], onward=["d", "e"], global_id="6f1c/7")
+        gateway.answer("GET", "/v1/leases/42", Reply(body=way))
+        gateway.answer("GET", "/v1/leases/42", Reply(body=way))
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [], "next": None}))
+        told = cli("lease", "show", "42").out
+        assert "  came by     a, b\n  went on to  d, e\n  global ID   6f1c/7\n" in told
+
     def test_json_is_the_same(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease()))
         assert json.loads(cli("lease", "show", "42", "--json").out)["lease"] == lease()
