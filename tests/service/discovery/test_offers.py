@@ -107,7 +107,8 @@ def test_offers_that_the_engine_did_not_take_in_are_made_again() -> None:
             await offers.look()
 
     asyncio.run(play())
-    assert heard == [JobNodesOffered("a", (NODE,), 7, 300_007)] * 2
+    node = replace(NODE, takes_files=False)  # these machines take none
+    assert heard == [JobNodesOffered("a", (node,), 7, 300_007)] * 2
 
 
 def test_thresholds_without_hysteresis_are_refused_with_their_place(tmp_path: Path) -> None:
