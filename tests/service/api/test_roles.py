@@ -79,6 +79,7 @@ GET    /v1/jobs/{own job}                                    401     200      20
 GET    /v1/jobs/{job in astro}                               401     404      200       404    200   403
 GET    /v1/jobs/{job at das3}                                401     404      404       200    200   403
 GET    /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
+GET    /v1/jobs/{own job}/estimate                           401     404      404       404    404   403
 GET    /v1/jobs/{own job}/output                             401     200      200       404    200   403
 GET    /v1/jobs/{own job}/explanation                        401     200      200       404    200   403
 GET    /v1/jobs/{job in astro}/explanation                   401     404      200       404    200   403

@@ -50,7 +50,7 @@ async def list_estimates(call: Authorized) -> EstimateList:
     visible = await run_in_threadpool(jobs_seen_by, call, [job_id for job_id, _ in waiting])
     return EstimateList(
         leases=tuple(show(one, now_ms) for one in found if may_see(one.of.number)),
-        jobs=tuple(show_job_estimate(job_id, one, now_ms) for job_id, one in waiting if job_id in visible),
+        jobs=tuple(job_estimate(job_id, one, now_ms) for job_id, one in waiting if job_id in visible),
     )
 
 
@@ -123,7 +123,7 @@ def show(found: Estimated, now_ms: int) -> LeaseEstimate:
     return LeaseEstimate(lease=found.of.number, **_expectation(found, now_ms))
 
 
-def show_job_estimate(job_id: int, found: Estimated, now_ms: int) -> JobEstimate:
+def job_estimate(job_id: int, found: Estimated, now_ms: int) -> JobEstimate:
     """Show what is expected of a job that waits for nodes."""
     return JobEstimate(job=job_id, **_expectation(found, now_ms))
 

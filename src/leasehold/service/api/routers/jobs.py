@@ -39,7 +39,7 @@ from leasehold.service.api.job_body import DECLARED, JobRoute
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.files import PARTS, Content
-from leasehold.service.api.routers.forecasts import show_job_estimate
+from leasehold.service.api.routers.forecasts import job_estimate
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
 from leasehold.service.api.views import show_expected, show_preemptions, show_steps
@@ -129,7 +129,7 @@ async def show_one_job(call: Authorized, job_id: Number) -> Job:
 
 @router.get("/{job_id:number}/estimate", operation_id="showJobEstimate", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_SEE)
-async def show_estimate(call: Authorized, job_id: Number) -> JobEstimate:
+async def show_job_estimate(call: Authorized, job_id: Number) -> JobEstimate:
     """Show when a job that waits for nodes is expected to start and to end; 404 while nothing is known of that.
 
     Once it has asked for machines, what is expected is said of its leases.
@@ -138,7 +138,7 @@ async def show_estimate(call: Authorized, job_id: Number) -> JobEstimate:
     found = call.federation.forecasts.of_job(job_id)
     if found is None:
         raise NoSuchJob(job_id)
-    return show_job_estimate(job_id, found, call.federation.clock())
+    return job_estimate(job_id, found, call.federation.clock())
 
 
 @router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
