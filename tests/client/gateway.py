@@ -175,7 +175,7 @@ def attempt(number: int = 1, **values: Any) -> dict[str, Any]:
 def job(job_id: int = 7, **values: Any) -> dict[str, Any]:
     """A job on the wire."""
     needs = {
-        "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1, "need": 0,
+        "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "gpus": "", "nodes": 1, "need": 0,
         "software": ["python3-numpy >= 1.24"], "inputs": [], "execution_s": 600,
     }  # fmt: skip
     return {

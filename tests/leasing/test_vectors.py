@@ -116,7 +116,8 @@ SHAPES = st.builds(
     memory_mib=st.integers(1, 4),
     gpu_model=st.sampled_from(["", "a100"]),
     gpu_milli=st.sampled_from([0, 250, 500, 1_000, 2_000]),
-).map(lambda one: one if one.gpu_milli else MachineShape(one.cores, one.memory_mib))
+    nodes=st.sampled_from([(), (), ("n0",), ("n1",), ("n0", "n2")]),
+).map(lambda one: one if one.gpu_milli else MachineShape(one.cores, one.memory_mib, nodes=one.nodes))
 
 ASKED = st.lists(st.tuples(SHAPES, st.integers(1, 3), st.integers(0, 12), st.integers(1, 9)), min_size=1, max_size=9)
 
@@ -157,6 +158,8 @@ def test_starts_are_the_earliest_and_no_device_is_given_twice(
             if shape.gpu_milli >= 1_000:
                 assert len(set(devices)) == len(devices) == machines * shape.gpu_milli // 1_000
             assert shape.gpu_model in ("", node.gpu_model)
+            if shape.nodes:
+                assert (name in shape.nodes, machines) == (True, 1)
     for (name, what, _), amount in taken.items():
         node = next(one for one in nodes if one.name == name)
         limits = {"cores": node.cores, "memory": node.memory_mib or 1 << 60}
@@ -189,6 +192,8 @@ def _count(
             else:
                 part = -(-shape.gpu_milli * node.gpu_shares // 1_000)
                 most = min(most, sum(one // part for one in each))
+        if shape.nodes:
+            most = min(most, shape.nodes.count(node.name))
         total += max(0, most)
     return total
 
@@ -230,14 +235,14 @@ STEPS = st.lists(
 
 @given(
     bookings=STEPS,
-    wanted=st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 2), st.integers(1, 2)),
+    wanted=st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 2), st.integers(1, 2), st.integers(1, 6)),
     from_ms=st.integers(0, 45),
     span_ms=st.integers(1, 20),
     before_ms=st.integers(0, 60),
 )
 def test_a_node_is_searched_as_if_every_start_were_tried(
     bookings: list[tuple[int, int, int, int]],
-    wanted: tuple[int, int, int, int],
+    wanted: tuple[int, int, int, int, int],
     from_ms: int,
     span_ms: int,
     before_ms: int,

@@ -23,9 +23,12 @@ def make_job(
     deadline_ms: int | None = None,
     inputs: tuple[InputFile, ...] = (),
     outputs: tuple[str, ...] = (),
+    gpus: int = 0,
+    gpu_model: str = "",
 ) -> Job:
     wanted = Needs(
-        amounts=Amounts(cores, memory_mib, disk_mib),
+        amounts=Amounts(cores, memory_mib, disk_mib, gpus),
+        gpu_model=gpu_model,
         execution_ms=execution_ms,
         nodes=nodes,
         cpu_mhz=cpu_mhz,
@@ -50,15 +53,18 @@ def make_node(
     waiting_ms: int = 0,
     seen_ms: int = 0,
     takes_files: bool = True,
+    gpus: int = 0,
+    gpu_model: str = "",
 ) -> Node:
     able = NodeCapabilities(
         name=name,
-        total=Amounts(cores, memory_mib, disk_mib),
+        total=Amounts(cores, memory_mib, disk_mib, gpus),
         cpu_mhz=cpu_mhz,
         software=installed((has or {}).items()),
         place=place,
         bytes_per_s=bytes_per_s,
         takes_files=takes_files,
+        gpu_model=gpu_model,
     )
     left = able.total if free is None else free
     return Node(capabilities=able, free=left, waiting_ms=waiting_ms, seen_ms=seen_ms)

@@ -1,6 +1,7 @@
 """A request that makes no sense is refused in one line that names the field."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,14 @@ def test_a_value_that_makes_none_is_refused_by_name(field: str, value: object) -
 def test_ready_before_it_was_submitted() -> None:
     with pytest.raises(InvalidField, match="ready_ms: got 5, expected the submit time or later"):
         check_request(Request(**GOOD | {"submit_ms": 6}))
+
+
+@pytest.mark.parametrize("wrong", [{"domain": ""}, {"vms": 1}, {"on_nodes": ("n1", "n1")}])
+def test_nodes_are_those_of_one_site_and_one_for_each_vm(wrong: dict[str, Any]) -> None:
+    request = Request(1, LeaseType.SUSPENDABLE, 2, 1000, 0, 0, domain="a", on_nodes=("n1", "n2"))
+    assert check_request(request) is request
+    with pytest.raises(InvalidField, match=r"on_nodes: got .* different nodes of the site that it is bound to"):
+        check_request(replace(request, **wrong))
 
 
 @pytest.mark.parametrize("kind", [LeaseType.CANCELABLE, LeaseType.SUSPENDABLE])

@@ -34,12 +34,12 @@ def list_nodes(
 
     --json includes all installed software, with versions.
     """
-    from leasehold.cli.live.jobs import NODES
+    from leasehold.cli.live.jobs import node_columns
     from leasehold.client import NodeFilter
 
     with gateway() as client:
         nodes = list(client.nodes.list(NodeFilter.of(site=site, software=software, brief=None if json else True)))
-    answer_rows("nodes", nodes, NODES, json=json)
+    answer_rows("nodes", nodes, node_columns(nodes), json=json)
 
 
 @app.command()

@@ -198,6 +198,15 @@ class JobOptions:
             show_default="none",
         ),
     ] = ""
+    gpus: Annotated[
+        str,
+        typer.Option(
+            metavar="[MODEL:]N",
+            help="Whole GPUs of each node: a100:2, or 2 of any model; default: none.",
+            rich_help_panel=NEEDS,
+            show_default="none",
+        ),
+    ] = ""
     cpu_speed: Annotated[
         str,
         typer.Option(

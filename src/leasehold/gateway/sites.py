@@ -297,6 +297,11 @@ class SiteRegistry:
         remote = self.remotes.get(name)
         return self.own[name].settings.speed_mips if remote is None else remote.speed_mips
 
+    def is_planned_by_nodes(self, name: str) -> bool:
+        """Whether a site states its nodes, and plans by them; one that is not there does not."""
+        place = self.own.get(name)
+        return bool(place.settings.nodes if place is not None else name in self.remotes and self.remotes[name].nodes)
+
     def _has_room(self, name: str, request: Request) -> bool:
         """Whether the site has room for it when it is empty; a peer knows that itself."""
         remote = self.remotes.get(name)

@@ -635,7 +635,7 @@ def _unused(node: Node) -> Node:
 
 
 def _times(amounts: Amounts, count: int) -> Amounts:
-    return Amounts(amounts.cores * count, amounts.memory_mib * count, amounts.disk_mib * count)
+    return Amounts(amounts.cores * count, amounts.memory_mib * count, amounts.disk_mib * count, amounts.gpus * count)
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:
@@ -648,6 +648,7 @@ def _less(one: Amounts, other: Amounts) -> Amounts:
         max(0, one.cores - other.cores),
         max(0, one.memory_mib - other.memory_mib),
         max(0, one.disk_mib - other.disk_mib),
+        max(0, one.gpus - other.gpus),
     )
 
 
@@ -656,4 +657,5 @@ def _lesser(one: Amounts, other: Amounts) -> Amounts:
         min(one.cores, other.cores),
         min(one.memory_mib, other.memory_mib),
         min(one.disk_mib, other.disk_mib),
+        min(one.gpus, other.gpus),
     )

@@ -45,6 +45,7 @@ _SIZES = frozenset(
         Why.TOO_LITTLE_MEMORY,
         Why.CPU_TOO_SLOW,
         Why.TOO_LITTLE_DISK,
+        Why.TOO_FEW_GPUS,
         Why.TOO_FEW_NODES,
         Why.NO_HOST,
     }
@@ -146,6 +147,7 @@ class PlaceFinder:
             (needs.amounts.memory_mib, "MiB", "total.memory_mib", Why.TOO_LITTLE_MEMORY),
             (needs.cpu_mhz, "MHz", "cpu_mhz", Why.CPU_TOO_SLOW),
             (needs.amounts.disk_mib, "MiB", "total.disk_mib", Why.TOO_LITTLE_DISK),
+            (needs.amounts.gpus, "GPUs", "total.gpus", Why.TOO_FEW_GPUS),
         )
         for amount, unit, which, why in sizes:
             size = attrgetter(f"capabilities.{which}")

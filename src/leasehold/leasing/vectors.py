@@ -41,16 +41,20 @@ Key = tuple[int, int]
 
 
 class _Want(NamedTuple):
-    """What one machine takes of a certain node: cores, memory, devices, and the shares of each of them."""
+    """What one machine takes of a certain node: cores, memory, devices, and the shares of each of them.
+
+    ``most``  how many such machines the node may have at most
+    """
 
     cores: int
     memory_mib: int
     devices: int
     shares: int
+    most: int
 
     def fits(self, low: Sequence[int]) -> int:
         """How many machines have room where so much is free."""
-        most = low[CORES] // self.cores
+        most = min(low[CORES] // self.cores, self.most)
         if self.memory_mib and most > 0:
             most = min(most, low[MEMORY] // self.memory_mib)
         if self.devices and most > 0:
@@ -229,6 +233,9 @@ class VectorProfile:
 
     def wants(self, shape: MachineShape) -> list[tuple[int, _Want]]:
         """The nodes that can have a machine of this shape when they are empty, and what it takes there."""
+        if shape.nodes:  # of one request, and of no other
+            chosen = sorted(self._index[name] for name in shape.nodes if name in self._index)
+            return [(i, _want(self.nodes[i], shape)) for i in chosen if self.nodes[i].machines(shape)]
         known = self._wants.get(shape)
         if known is None:
             able = [(i, node) for i, node in enumerate(self.nodes) if node.machines(shape)]
@@ -454,11 +461,12 @@ def _capacity(node: NodeResources) -> list[int]:
 def _want(node: NodeResources, shape: MachineShape) -> _Want:
     whole = shape.gpu_milli // 1_000
     memory_mib = shape.memory_mib if node.memory_mib else 0
+    most = 1 if shape.nodes else node.cores
     if not shape.gpu_milli:
-        return _Want(shape.cores, memory_mib, 0, 0)
+        return _Want(shape.cores, memory_mib, 0, 0, most)
     if whole:
-        return _Want(shape.cores, memory_mib, whole, node.gpu_shares)
-    return _Want(shape.cores, memory_mib, 1, node.shares_for(shape.gpu_milli))
+        return _Want(shape.cores, memory_mib, whole, node.gpu_shares, most)
+    return _Want(shape.cores, memory_mib, 1, node.shares_for(shape.gpu_milli), most)
 
 
 def _rank(low: Sequence[int], want: _Want) -> tuple[int, ...]:

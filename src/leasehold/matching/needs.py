@@ -8,11 +8,12 @@ from leasehold.model.errors import InvalidField
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Whole cores, MiB of memory, MiB of disk. Raises InvalidField for less than nothing."""
+    """Whole cores, MiB of memory, MiB of disk, whole GPUs. Raises InvalidField for less than nothing."""
 
     cores: int = 0
     memory_mib: int = 0
     disk_mib: int = 0
+    gpus: int = 0
 
     def __post_init__(self) -> None:
         """Refuse less than nothing."""
@@ -20,20 +21,36 @@ class Amounts:
             ("cores", self.cores),
             ("memory_mib", self.memory_mib),
             ("disk_mib", self.disk_mib),
+            ("gpus", self.gpus),
         ):
             if value < 0:
                 raise InvalidField(name, value, "at least 0")
 
     def holds(self, other: "Amounts") -> bool:
         """Whether there is at least as much of each part."""
-        return other.memory_mib <= self.memory_mib and other.cores <= self.cores and other.disk_mib <= self.disk_mib
+        return (
+            other.memory_mib <= self.memory_mib
+            and other.cores <= self.cores
+            and other.disk_mib <= self.disk_mib
+            and other.gpus <= self.gpus
+        )
 
     def __add__(self, other: "Amounts") -> "Amounts":
-        return Amounts(self.cores + other.cores, self.memory_mib + other.memory_mib, self.disk_mib + other.disk_mib)
+        return Amounts(
+            self.cores + other.cores,
+            self.memory_mib + other.memory_mib,
+            self.disk_mib + other.disk_mib,
+            self.gpus + other.gpus,
+        )
 
     def __sub__(self, other: "Amounts") -> "Amounts":
         """Take away. Raises InvalidField where it is not there: nothing is ever promised twice."""
-        return Amounts(self.cores - other.cores, self.memory_mib - other.memory_mib, self.disk_mib - other.disk_mib)
+        return Amounts(
+            self.cores - other.cores,
+            self.memory_mib - other.memory_mib,
+            self.disk_mib - other.disk_mib,
+            self.gpus - other.gpus,
+        )
 
 
 NOTHING = Amounts()
@@ -62,7 +79,8 @@ class InputFile:
 class Needs:
     """What each of a job's nodes must have, how long it takes there, and what it reads.
 
-    ``amounts``       cores, MiB of memory and of disk that it uses on each node
+    ``amounts``       cores, MiB of memory and of disk, and GPUs that it uses on each node
+    ``gpu_model``     the model of these GPUs; "" for any
     ``cpu_mhz``       how fast the cores must be at least
     ``execution_ms``  how long it is thought to run on cores that fast; it is not scaled for faster ones
     ``nodes``         on how many different nodes at once
@@ -80,6 +98,7 @@ class Needs:
     inputs: tuple[InputFile, ...] = ()
     need: int = 0
     outputs: tuple[str, ...] = ()
+    gpu_model: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no job can ask."""
@@ -92,6 +111,8 @@ class Needs:
                 raise InvalidField(name, value, f"at least {least}")
         if not 0 <= self.need <= self.nodes:
             raise InvalidField("need", self.need, f"at most the number of nodes, {self.nodes}; 0: all of them")
+        if self.gpu_model and not self.amounts.gpus:
+            raise InvalidField("gpus", self.amounts.gpus, f"at least 1, of the model {self.gpu_model}")
 
     @property
     def has_files(self) -> bool:

@@ -44,6 +44,8 @@ class NodeEntry(NamedTuple):
     cpu_mhz: int
     seen_ms: int
     software: Installed
+    free_gpus: int
+    gpu_model: str
 
 
 class IndexedNode(NamedTuple):
@@ -56,7 +58,10 @@ class IndexedNode(NamedTuple):
 def indexed_node(node: Node) -> IndexedNode:
     """Write down a node for a shelf."""
     able, free = node.capabilities, node.free
-    entry = NodeEntry(node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software)
+    entry = NodeEntry(
+        *(node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software),
+        *(free.gpus, able.gpu_model),
+    )
     return IndexedNode((free.memory_mib, TransferPath(able.place, able.bytes_per_s, able.takes_files)), entry)
 
 
@@ -280,6 +285,7 @@ class NodeSearch:
         if id(bundle) not in kept:
             needs, allowed, without = self._job.needs, self._allowed, self._without
             cores, disk_mib, mhz = needs.amounts.cores, needs.amounts.disk_mib, needs.cpu_mhz
+            gpus, model = needs.amounts.gpus, needs.gpu_model
             oldest_ms, most_waiting_ms = self._moment.oldest_ms, self._most_waiting_ms(bundle)
             kept[id(bundle)] = [
                 entry
@@ -290,6 +296,7 @@ class NodeSearch:
                 and entry[3] >= disk_mib
                 and entry[5] >= oldest_ms
                 and entry[0] <= most_waiting_ms
+                and (not gpus or (entry[7] >= gpus and model in ("", entry[8])))
                 and entry[1] not in without
             ]
         return kept[id(bundle)]
@@ -298,10 +305,11 @@ class NodeSearch:
         """The same rule as `judge`, with whatever is the same for all of them worked out before."""
         needs, allowed, without = self._job.needs, self._allowed, self._without
         cores, disk_mib, mhz = needs.amounts.cores, needs.amounts.disk_mib, needs.cpu_mhz
+        gpus, model = needs.amounts.gpus, needs.gpu_model
         oldest_ms = self._moment.oldest_ms
         most_waiting_ms = self._most_waiting_ms(bundle)
         for entry in bundle.entries:
-            waiting_ms, name, free_cores, free_mib, cpu_mhz, seen_ms, software = entry
+            waiting_ms, name, free_cores, free_mib, cpu_mhz, seen_ms, software, free_gpus, gpu_model = entry
             if waiting_ms > most_waiting_ms:
                 return
             if (
@@ -310,6 +318,7 @@ class NodeSearch:
                 and cpu_mhz >= mhz
                 and free_mib >= disk_mib
                 and seen_ms >= oldest_ms
+                and (not gpus or (free_gpus >= gpus and model in ("", gpu_model)))
                 and name not in without
             ):
                 yield entry
@@ -337,8 +346,8 @@ def _node_kind(node: Node) -> NodeKind:
     total = able.total
     return (
         *(total.cores, total.memory_mib, total.disk_mib, able.cpu_mhz, able.software, able.place, able.bytes_per_s),
-        able.takes_files,
-        *(free.cores, free.memory_mib, free.disk_mib, node.waiting_ms, node.seen_ms),
+        *(able.takes_files, total.gpus, able.gpu_model),
+        *(free.cores, free.memory_mib, free.disk_mib, free.gpus, node.waiting_ms, node.seen_ms),
     )
 
 

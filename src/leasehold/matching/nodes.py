@@ -9,9 +9,9 @@ own. Files stored at the node's own place need no transfer. The paper names dela
 this is the plain one.
 
 Verdict. Rule: what the node has not even when empty is a *never here*, what it has but is in use a *not now*. The
-first that is lacking is given, in this order: software, files, cores, memory, speed, disk, deadline; then how old the
-facts are, cores, memory, disk in use, and a queue that makes it late. The deadline is met if ``deadline > now +
-transfer + execution`` (section 5, criterion 3). The printed criterion is meant for lightly loaded nodes and
+first that is lacking is given, in this order: software, files, cores, memory, speed, disk, GPUs, deadline; then how
+old the facts are, cores, memory, disk, GPUs in use, and a queue that makes it late. The deadline is met if ``deadline >
+now + transfer + execution`` (section 5, criterion 3). The printed criterion is meant for lightly loaded nodes and
 leaves their queues out; a node whose queue makes it late is a *not now* here.
 """
 
@@ -28,7 +28,7 @@ from leasehold.model.errors import InvalidField
 class NodeCapabilities:
     """The resources of an idle node.
 
-    ``total``        whole cores, MiB of memory, MiB of disk
+    ``total``        whole cores, MiB of memory, MiB of disk, whole GPUs, all of one ``gpu_model``
     ``place``        its location: the name of a place in the `Network`
     ``bytes_per_s``  the bandwidth of its own network interface
     ``takes_files``  whether files can be brought to it, and kept from it
@@ -44,6 +44,7 @@ class NodeCapabilities:
     """Usually one gigabit per second."""
     takes_files: bool = True
     gets_images: bool = True
+    gpu_model: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a node that nothing can get to."""
@@ -156,6 +157,7 @@ def judge_machine(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime
         job.needs.cpu_mhz <= node.capabilities.cpu_mhz
         and (node.capabilities.takes_files or not job.needs.has_files)
         and node.free.holds(job.needs.amounts)
+        and job.needs.gpu_model in ("", node.capabilities.gpu_model)
         and (job.deadline_ms is None or begun_ms + job.needs.execution_ms < job.deadline_ms)
         and node.seen_ms >= moment.oldest_ms
     ):
@@ -182,6 +184,8 @@ def _never_has(needs: Needs, node: NodeCapabilities) -> Why | None:
         (needs.amounts.memory_mib > node.total.memory_mib, Why.TOO_LITTLE_MEMORY),
         (needs.cpu_mhz > node.cpu_mhz, Why.CPU_TOO_SLOW),
         (needs.amounts.disk_mib > node.total.disk_mib, Why.TOO_LITTLE_DISK),
+        (needs.amounts.gpus > node.total.gpus, Why.TOO_FEW_GPUS),
+        (needs.gpu_model not in ("", node.gpu_model), Why.OTHER_GPU_MODEL),
     )
     return next((why for lacks, why in lacking if lacks), None)
 
@@ -191,5 +195,6 @@ def _is_in_use(needs: Needs, node: Node) -> Why | None:
         (needs.amounts.cores > node.free.cores, Why.CORES_IN_USE),
         (needs.amounts.memory_mib > node.free.memory_mib, Why.MEMORY_IN_USE),
         (needs.amounts.disk_mib > node.free.disk_mib, Why.DISK_IN_USE),
+        (needs.amounts.gpus > node.free.gpus, Why.GPUS_IN_USE),
     )
     return next((why for lacks, why in lacking if lacks), None)

@@ -23,6 +23,8 @@ class Why(StrEnum):
     TOO_LITTLE_MEMORY = "too-little-memory"
     CPU_TOO_SLOW = "cpu-too-slow"
     TOO_LITTLE_DISK = "too-little-disk"
+    TOO_FEW_GPUS = "too-few-gpus"
+    OTHER_GPU_MODEL = "other-gpu-model"
     DEADLINE_TOO_TIGHT = "deadline-too-tight"
     TOO_FEW_NODES = "too-few-nodes"
     NO_IMAGE = "no-image"
@@ -35,6 +37,7 @@ class Why(StrEnum):
     CORES_IN_USE = "cores-in-use"
     MEMORY_IN_USE = "memory-in-use"
     DISK_IN_USE = "disk-in-use"
+    GPUS_IN_USE = "gpus-in-use"
     DEADLINE_BEHIND_QUEUE = "deadline-behind-queue"
     TAKEN_BY_OTHERS = "taken-by-others"
     # yes
@@ -53,6 +56,8 @@ _SENTENCES: dict[Why, str] = {
     Why.TOO_LITTLE_MEMORY: "has less memory than required",
     Why.CPU_TOO_SLOW: "has slower cores than required",
     Why.TOO_LITTLE_DISK: "has less disk than required",
+    Why.TOO_FEW_GPUS: "has fewer GPUs than required",
+    Why.OTHER_GPU_MODEL: "has GPUs of a different model than required",
     Why.DEADLINE_TOO_TIGHT: "could not finish before the deadline if it started now",
     Why.TOO_FEW_NODES: "asks for more nodes than can serve it",
     Why.NO_IMAGE: "needs software that is in no image and cannot be built into one",
@@ -64,6 +69,7 @@ _SENTENCES: dict[Why, str] = {
     Why.CORES_IN_USE: "has enough cores, but they are in use",
     Why.MEMORY_IN_USE: "has enough memory, but it is in use",
     Why.DISK_IN_USE: "has enough disk, but it is in use",
+    Why.GPUS_IN_USE: "has enough GPUs, but they are in use",
     Why.DEADLINE_BEHIND_QUEUE: "would finish too late behind the jobs queued there",
     Why.TAKEN_BY_OTHERS: "could have run on nodes that were given to jobs ahead of it",
     Why.FITS: "has all that is required, and it is free",

@@ -76,6 +76,8 @@ class Request:
     ``cores``, ``memory_mib``, ``gpu_milli`` (thousandths of a GPU) and ``gpu_model`` ("" for any) are what each of its
     machines needs on its node (`leasehold.model.resources`); a site that is planned by slots has nothing of that but
     one machine in each.
+    ``on_nodes`` are the nodes that its machines are on, one on each, at the site that it is bound to, where that is
+    planned by nodes: the job scheduler has chosen them. () leaves it to the plan.
     """
 
     id: int
@@ -105,6 +107,7 @@ class Request:
     global_id: str = ""
     via: tuple[str, ...] = ()
     hop_limit: int = 0
+    on_nodes: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -154,6 +157,7 @@ def _is_plain(request: Request) -> bool:
         and request.cores == 1
         and request.gpu_milli == 0
         and not request.gpu_model
+        and not request.on_nodes
     )
 
 
@@ -170,6 +174,7 @@ def _check_each_field(request: Request) -> None:
         raise InvalidField("gpu_milli", request.gpu_milli, expected)
     if request.gpu_model and not request.gpu_milli:
         raise InvalidField("gpu_milli", request.gpu_milli, f"more than 0, of the model {request.gpu_model}")
+    check_on_nodes(request)
     if request.is_local and request.lease_type is not LeaseType.NON_PREEMPTABLE:
         raise InvalidField("type", request.lease_type.label, "non-preemptable for a local request")
     if request.max_restarts is not None:
@@ -178,6 +183,14 @@ def _check_each_field(request: Request) -> None:
             raise InvalidField("max_restarts", request.max_restarts, f"a whole number from 0 to {MOST_RESTARTS}")
     if request.deadline_ms is not None:
         _check_deadline(request, request.deadline_ms)
+
+
+def check_on_nodes(request: Request) -> None:
+    """Refuse nodes on which its machines cannot be; raises InvalidField."""
+    named = request.on_nodes
+    if named and not (request.domain and len({*named}) == len(named) == request.vms):
+        expected = f"{request.vms} different nodes of the site that it is bound to, one for each VM"
+        raise InvalidField("on_nodes", ", ".join(named), expected)
 
 
 def _check_deadline(request: Request, deadline_ms: int) -> None:

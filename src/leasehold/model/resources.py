@@ -64,6 +64,8 @@ class NodeResources:
     def machines(self, shape: "MachineShape") -> int:
         """How many machines of this shape an empty node has room for; 0: it can never have one."""
         most = self.cores // shape.cores
+        if shape.nodes:
+            most = min(most, int(self.name in shape.nodes))
         if self.memory_mib:
             most = min(most, self.memory_mib // shape.memory_mib)
         if not shape.gpu_milli:
@@ -77,17 +79,21 @@ class NodeResources:
 
 @dataclass(frozen=True, slots=True)
 class MachineShape:
-    """What one machine of a request needs on its node."""
+    """What one machine of a request needs on its node.
+
+    ``nodes``  where each has to be on another one of these; () for any
+    """
 
     cores: int
     memory_mib: int
     gpu_model: str = ""
     gpu_milli: int = 0
+    nodes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, request: Request) -> "MachineShape":
         """Take it from a request."""
-        return cls(request.cores, request.memory_mib, request.gpu_model, request.gpu_milli)
+        return cls(request.cores, request.memory_mib, request.gpu_model, request.gpu_milli, request.on_nodes)
 
 
 def is_plain(request: Request) -> bool:
@@ -124,6 +130,14 @@ def parse_gpus(text: str, field: str = "gpus") -> tuple[str, int]:
     if is_broken or not 1 <= milli <= MOST_GPU_MILLI:
         raise InvalidField(field, text, expected)
     return model, milli
+
+
+def parse_whole_gpus(text: str, field: str = "gpus") -> tuple[str, int]:
+    """Read the same without fractions: the model, and the number of GPUs. Raises InvalidField."""
+    model, milli = parse_gpus(text, field)
+    if milli % GPU_MILLI:
+        raise InvalidField(field, text, "whole GPUs, such as a100:2: jobs take no fractions")
+    return model, milli // GPU_MILLI
 
 
 def gpus_text(model: str, gpu_milli: int) -> str:

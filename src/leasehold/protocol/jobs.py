@@ -17,6 +17,7 @@ from leasehold.protocol.fields import (
     Duration,
     Environment,
     FileName,
+    GpusText,
     LeaseTypeName,
     MemoryMib,
     Moment,
@@ -48,7 +49,7 @@ _SPEC = {
 }  # fmt: skip
 _SMALL_SPEC = {"command": ["true"], "execution_s": 60}
 _NEEDS = {
-    "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1, "need": 0,
+    "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "gpus": "a100:1", "nodes": 1, "need": 0,
     "software": ["python3-numpy >= 1.24"], "inputs": [], "execution_s": 600,
 }  # fmt: skip
 _ATTEMPT = {
@@ -121,6 +122,11 @@ class JobSpec(RequestModel):
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="Memory on each node, in MiB.")
     disk_mib: DiskMib = Field(default=0, description="Disk on each node, in MiB.")
     cpu_mhz: Mhz = Field(default=0, description="Minimum clock rate of the cores, in MHz.")
+    gpus: GpusText = Field(
+        default="",
+        description="GPUs on each node, whole ones: `a100:2` or `2` (of any model); empty: none. Only nodes of sites "
+        "that are planned by nodes have some.",
+    )
     nodes: Vms = Field(default=1, description="Number of distinct nodes, all at one site.")
     need: OptionalVms = Field(
         default=0,
@@ -186,6 +192,7 @@ class JobNeeds(ResponseModel):
     memory_mib: int
     disk_mib: OrZero = Field(description="Per node.")
     cpu_mhz: OrZero = Field(description="Minimum clock rate of the cores; 0: any.")
+    gpus: OrEmpty = Field(description="GPUs per node, such as `a100:2`; empty: none.")
     nodes: int = Field(description="Number of distinct nodes.")
     need: OrZero = Field(description="How many of them must be left for it to go on when others fail; 0: all.")
     software: AnyNumberOf[str] = Field(description="Required software, with constraints.")

@@ -71,7 +71,7 @@ class TestLookingAtThem:
         ]
         needs = job()["needs"] | {
             "inputs": [{"name": "sky.fits", "size_bytes": 734_003_200, "place": "lyon", "sha256": None}],
-            "disk_mib": 9, "cpu_mhz": 2400, "nodes": 2,
+            "disk_mib": 9, "cpu_mhz": 2400, "gpus": "a100:1", "nodes": 2,
         }  # fmt: skip
         told = job(
             attempts=attempts, needs=needs, reliability=0.999, surest=0.99951, backup="cold", deadline=ENDED,
@@ -85,7 +85,7 @@ class TestLookingAtThem:
             "  name         survey",
             "  command      python3 run.py",
             "  consumer     physics, group astro",
-            "  needs        2 cores, 2048 MiB of memory, 9 MiB of disk, 2400 MHz, on 2 nodes, for 10:00",
+            "  needs        2 cores, 2048 MiB of memory, 9 MiB of disk, 2400 MHz, GPUs a100:1, on 2 nodes, for 10:00",
             "  software     python3-numpy >= 1.24",
             "  input        sky.fits, 700 MiB at lyon",
             "  type         suspendable",
@@ -317,6 +317,7 @@ class TestPlanning:
 NODE = {
     "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
     "free_memory_mib": 12_288, "disk_mib": 9, "free_disk_mib": 8, "cpu_mhz": 2400, "bytes_per_s": 0,
+    "gpus": 0, "free_gpus": 0, "gpu_model": "",
     "software": [], "packages": 312, "is_host": True, "runs": True, "takes_files": True,
     "problem": "", "fault": "",
     "failures": 1, "failed_at": MOMENT, "first_seen_at": MOMENT, "seen_at": "2026-11-21T10:56:00.000Z",
@@ -343,6 +344,13 @@ class TestNodesAndImages:
         ]  # fmt: skip
         assert json.loads(cli("node", "list", "--json").out)["nodes"] == [NODE, lost, idle]
         assert gateway.asked[1].query == [("limit", "1000")]
+
+    def test_gpus_are_listed_where_a_node_has_some(self, cli: Cli, gateway: Gateway) -> None:
+        lends = NODE | {"name": "das3/n2", "gpus": 4, "free_gpus": 1, "gpu_model": "a100"}
+        gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE, lends], "next": None}))
+        head, none, some = cli("node", "list").out.splitlines()
+        assert head.split()[5] == "GPUS"
+        assert (none.split()[5], some.split()[5:7]) == ("-", ["1/4", "a100"])
 
     def test_images_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
         image = {

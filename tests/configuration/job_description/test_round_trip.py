@@ -33,7 +33,8 @@ software = st.builds(
 inputs = st.builds(InputFile, names.filter(bool), st.integers(0, 2**50), st.just("") | names.filter(bool))
 needs = st.builds(
     Needs,
-    amounts=st.builds(Amounts, st.integers(1, 1000), st.integers(1, 2**31), st.integers(0, 2**31)),
+    amounts=st.builds(Amounts, st.integers(1, 1000), st.integers(1, 2**31), st.integers(0, 2**31), st.integers(1, 64)),
+    gpu_model=st.sampled_from(["", "a100", "a100_1g.10gb"]),
     execution_ms=st.integers(1, 10**11),
     nodes=st.integers(1, 1000),
     cpu_mhz=st.integers(0, 10_000),

@@ -81,10 +81,12 @@ async def hybrid(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federatio
             yield federation
 
 
-def asked(*command: str, needs: str = "", inputs: tuple[InputFile, ...] = (), **more: Any) -> SubmitJob:
+def asked(
+    *command: str, needs: str = "", inputs: tuple[InputFile, ...] = (), outputs: tuple[str, ...] = (), **more: Any
+) -> SubmitJob:
     """A small job with a command, which needs this software."""
     wanted = (software(needs),) if needs else ()
-    machine = Needs(amounts=Amounts(1, 128, 0), execution_ms=60_000, software=wanted, inputs=inputs)
+    machine = Needs(amounts=Amounts(1, 128, 0), execution_ms=60_000, software=wanted, inputs=inputs, outputs=outputs)
     return SubmitJob(consumer="physics", command=command, needs=machine, **more)
 
 

@@ -79,6 +79,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "global_id": st.text(max_size=9),
     "via": st.just(()),
     "hop_limit": st.integers(0, MOST_HOPS),
+    "on_nodes": st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), max_size=3).map(tuple),
 }
 OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign", "max_restarts", "goes_back"}
 """What each end says of a request for itself; anything else has to arrive as it was."""
@@ -103,7 +104,8 @@ NODE_TOLD: dict[str, Any] = {
     "fault": "",
     "software": -1,
     **dict.fromkeys(("cores", "memory_mib", "disk_mib", "free_cores", "free_memory_mib", "free_disk_mib"), 1),
-    **dict.fromkeys(("cpu_mhz", "bytes_per_s"), 0),
+    **dict.fromkeys(("cpu_mhz", "bytes_per_s", "gpus", "free_gpus"), 0),
+    "gpu_model": "",
 }
 
 CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
@@ -187,7 +189,14 @@ def test_an_offer_that_cannot_be_understood_is_no_message(lie: dict[str, object]
 
 @pytest.mark.parametrize(
     "lie",
-    [{"vms": 0}, {"vms": MOST_VMS + 1}, {"memory_mib": -1}, {"duration_ms": 2**53}, {"claims": [["gpu", 0]]}],
+    [
+        {"vms": 0},
+        {"vms": MOST_VMS + 1},
+        {"memory_mib": -1},
+        {"duration_ms": 2**53},
+        {"claims": [["gpu", 0]]},
+        {"on_nodes": ["n1"]},
+    ],
 )
 def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
     lie: dict[str, object],
@@ -207,6 +216,8 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "gone": ["n"] * 201},
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [{"name": "n1"}]},
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"software": 0}]},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"gpus": 2}]},
+        {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"gpu_model": "a:b"}]},
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"cores": 2**60}]},
         {"kind": "images", "names": ["a\0b"]},
         {"kind": "output", "lease": 1, "text": "x" * 200_000, "error": "", "is_whole": True},

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -65,6 +65,7 @@ from leasehold.jobs.job import Backup, JobState
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
+from leasehold.model.resources import parse_whole_gpus
 
 _OPEN = frozenset({"queued", "ordered", "running", "suspended"})
 """The states of attempts of which something may still come."""
@@ -157,10 +158,11 @@ def needed(needs: JobNeeds) -> str:
     cores = "1 core" if needs.cores == 1 else f"{needs.cores} cores"
     disk = f", {needs.disk_mib} MiB of disk" if needs.disk_mib else ""
     speed = f", {needs.cpu_mhz} MHz" if needs.cpu_mhz else ""
+    gpus = f", GPUs {needs.gpus}" if needs.gpus else ""
     left = f" of which {needs.need} must be left" if needs.need else ""
     nodes = f", on {needs.nodes} nodes{left}" if needs.nodes > 1 else ""
     time = show_duration(needs.execution_s)
-    return f"{cores}, {needs.memory_mib} MiB of memory{disk}{speed}{nodes}, for {time}"
+    return f"{cores}, {needs.memory_mib} MiB of memory{disk}{speed}{gpus}{nodes}, for {time}"
 
 
 def _achieved_reliability(job: Job) -> str:
@@ -397,6 +399,10 @@ def _answer_of(verdict: NodeVerdict | None) -> str:
 # Nodes and images
 
 
+def _gpus(node: Node) -> str:
+    return f"{node.free_gpus}/{node.gpus} {node.gpu_model}" if node.gpus else "-"
+
+
 def _runs(node: Node) -> str:
     parts = [name for name, is_so in (("jobs", node.runs), ("machines", node.is_host)) if is_so]
     return "+".join(parts) or "nothing"
@@ -411,25 +417,29 @@ def show_bytes(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
-NODES = pick(
-    columns_of(
-        Node,
-        {
-            "node": Column("NODE", lambda node, _: node.name),
-            "state": Column("STATE", lambda node, _: "down" if node.problem else "up"),
-            "cores": Column("CORES", lambda node, _: f"{node.free_cores}/{node.cores}", is_figure=True),
-            "memory": Column("MEM", lambda node, _: f"{node.free_memory_mib}/{node.memory_mib}", is_figure=True),
-            "disk": Column("DISK", lambda node, _: f"{node.free_disk_mib}/{node.disk_mib}", is_figure=True),
-            "mhz": Column("MHZ", lambda node, _: str(node.cpu_mhz or "-"), is_figure=True),
-            "software": Column("SOFTWARE", lambda node, _: str(node.packages), is_figure=True),
-            "runs": Column("RUNS", lambda node, _: _runs(node)),
-            "failed": Column("FAILED", lambda node, _: str(node.failures), is_figure=True),
-            "seen": Column("SEEN", lambda node, at: show_distance(node.seen_at, at)),
-        },
-    ),
-    "node,state,cores,memory,disk,mhz,software,runs,failed,seen,problem",
+_NODES = columns_of(
+    Node,
+    {
+        "node": Column("NODE", lambda node, _: node.name),
+        "state": Column("STATE", lambda node, _: "down" if node.problem else "up"),
+        "cores": Column("CORES", lambda node, _: f"{node.free_cores}/{node.cores}", is_figure=True),
+        "memory": Column("MEM", lambda node, _: f"{node.free_memory_mib}/{node.memory_mib}", is_figure=True),
+        "disk": Column("DISK", lambda node, _: f"{node.free_disk_mib}/{node.disk_mib}", is_figure=True),
+        "gpus": Column("GPUS", lambda node, _: _gpus(node), is_figure=True),
+        "mhz": Column("MHZ", lambda node, _: str(node.cpu_mhz or "-"), is_figure=True),
+        "software": Column("SOFTWARE", lambda node, _: str(node.packages), is_figure=True),
+        "runs": Column("RUNS", lambda node, _: _runs(node)),
+        "failed": Column("FAILED", lambda node, _: str(node.failures), is_figure=True),
+        "seen": Column("SEEN", lambda node, at: show_distance(node.seen_at, at)),
+    },
 )
-"""Of each node: what is free of what it has, what it is for, and how it has behaved."""
+
+
+def node_columns(nodes: Iterable[Node]) -> list[Column[Node]]:
+    """Choose the columns of a list of nodes; GPUs only where one of them has some."""
+    gpus = "gpus," if any(node.gpus for node in nodes) else ""
+    return pick(_NODES, f"node,state,cores,memory,disk,{gpus}mhz,software,runs,failed,seen,problem")
+
 
 IMAGES = pick(
     columns_of(
@@ -553,12 +563,15 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
 
 def _needs(base: Needs, options: JobOptions) -> Needs:
     usual = base.amounts
+    gpu_model, gpus = parse_whole_gpus(options.gpus, "--gpus") if options.gpus else (base.gpu_model, usual.gpus)
     return Needs(
         amounts=Amounts(
             cores=_whole("--cores", options.cores, usual.cores, 1, MOST_CORES),
             memory_mib=read_memory_mib(options.memory) if options.memory else usual.memory_mib,
             disk_mib=read_mib("--disk", options.disk, "MiB") if options.disk else usual.disk_mib,
+            gpus=gpus,
         ),
+        gpu_model=gpu_model,
         execution_ms=read_duration_ms("--execution", options.execution) if options.execution else base.execution_ms,
         nodes=(nodes := _whole("--nodes", options.nodes, base.nodes, 1, MOST_NODES)),
         need=_whole("--need", options.need, base.need, 0, nodes),

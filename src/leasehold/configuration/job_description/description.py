@@ -19,7 +19,8 @@ from leasehold.jobs.job import HIGHEST_INDEX, MOST_IN_ARRAY, Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import Software, software
 from leasehold.model.errors import InvalidField
-from leasehold.model.request import LEASE_TYPES, LeaseType
+from leasehold.model.request import GPU_MILLI, LEASE_TYPES, LeaseType
+from leasehold.model.resources import gpus_text, parse_whole_gpus
 
 _MOST_BITS = 128
 _AMOUNT = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z]*)", re.ASCII)
@@ -134,6 +135,7 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "memory_mib": needs.amounts.memory_mib,
         "disk_mib": needs.amounts.disk_mib,
         "cpu_mhz": needs.cpu_mhz,
+        **({"gpus": show_gpus(needs)} if needs.amounts.gpus else {}),
         "nodes": needs.nodes,
         **({"need": needs.need} if needs.need else {}),
         "software": [str(one) for one in needs.software],
@@ -333,13 +335,26 @@ def _word(field: str, value: object) -> str:
     return value
 
 
+def show_gpus(needs: Needs) -> str:
+    """Write the GPUs of each node, as ``a100:2``; "" for none."""
+    return gpus_text(needs.gpu_model, GPU_MILLI * needs.amounts.gpus)
+
+
+def _gpus(keys: Keys) -> tuple[str, int]:
+    text = keys.take("GPUs", "")
+    return parse_whole_gpus(_word(keys.where("GPUs"), text), keys.where("GPUs")) if text else ("", 0)
+
+
 def _needs(keys: Keys, looking: Looking) -> Needs:
+    gpu_model, gpus = _gpus(keys)
     return Needs(
         amounts=Amounts(
             cores=_whole(keys, "IndividualCPUCount", 1, 1, MOST_CORES),
             memory_mib=_mib(keys, "IndividualPhysicalMemory", DEFAULT_MEMORY_MIB, least=1),
             disk_mib=_mib(keys, "IndividualDiskSpace", 0, least=0),
+            gpus=gpus,
         ),
+        gpu_model=gpu_model,
         cpu_mhz=_mhz(keys, "IndividualCPUSpeed"),
         nodes=_whole(keys, "TotalResourceCount", 1, 1, MOST_NODES),
         need=_whole(keys, "NeededResourceCount", 0, 0, MOST_NODES),

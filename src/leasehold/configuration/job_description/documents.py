@@ -21,6 +21,7 @@ from leasehold.configuration.job_description.description import (
     address_of,
     read_fields,
     show_array,
+    show_gpus,
 )
 from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InputError, InvalidField
@@ -313,6 +314,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_POSIX = ("Executable", "Argument", "Environment")
 _OF_OURS = (
     "OutputFile",
+    "GPUs",
     "NeededResourceCount",
     "Array",
     "ExecutionTime",
@@ -344,6 +346,7 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "IndividualCPUCount": needs.amounts.cores,
         "IndividualPhysicalMemory": f"{needs.amounts.memory_mib}MiB",
         "IndividualDiskSpace": f"{needs.amounts.disk_mib}MiB" if needs.amounts.disk_mib else "",
+        "GPUs": show_gpus(needs),
         "TotalResourceCount": needs.nodes,
         "NeededResourceCount": needs.need or "",
         "Software": [str(one) for one in needs.software],

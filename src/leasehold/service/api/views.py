@@ -452,10 +452,12 @@ _ABOUT_NODES = frozenset(
         Why.TOO_LITTLE_MEMORY,
         Why.CPU_TOO_SLOW,
         Why.TOO_LITTLE_DISK,
+        Why.TOO_FEW_GPUS,
         Why.FACTS_TOO_OLD,
         Why.CORES_IN_USE,
         Why.MEMORY_IN_USE,
         Why.DISK_IN_USE,
+        Why.GPUS_IN_USE,
     }
 )
 """Their sentences say something of a node, those of the others of the job."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import MODEL_NAME
 from leasehold.service.drivers.bounds import LATEST_MS, one_line, storable, whole_in
 from leasehold.service.drivers.protocol import PlacementConstraints, Problem
 
@@ -22,6 +23,8 @@ _NODE_NUMBERS = (
     "free_disk_mib",
     "cpu_mhz",
     "bytes_per_s",
+    "gpus",
+    "free_gpus",
 )
 
 
@@ -93,6 +96,7 @@ class NodeFacts:
     ``unknown``     what could not be found out about it, and why; none of that is among the facts
     ``bytes_per_s`` the bandwidth of its network, 0 where that is not known
     ``takes_files`` whether files can be brought to it and kept from it; of a driver's own nodes its kind says so
+    ``gpus``        how many whole GPUs it lends, all of one ``gpu_model``, and ``free_gpus`` how many are unused
     """
 
     name: str
@@ -113,11 +117,17 @@ class NodeFacts:
     unknown: str = ""
     bytes_per_s: int = 0
     takes_files: bool = True
+    gpu_model: str = ""
+    gpus: int = 0
+    free_gpus: int = 0
 
     def __post_init__(self) -> None:
         for name in _NODE_NUMBERS:
             if whole_in(getattr(self, name), 0, LATEST_MS) is None:
                 raise InvalidField(f"node {self.name!r:.60}: {name}", getattr(self, name), "a size that can be")
+        if bool(self.gpus) != bool(MODEL_NAME.fullmatch(self.gpu_model)):
+            expected = "the name of a model, such as a100, where it has GPUs"
+            raise InvalidField(f"node {self.name!r:.60}: gpu_model", self.gpu_model, expected)
         for name in ("problem", "unknown"):
             object.__setattr__(self, name, one_line(getattr(self, name)))
 

@@ -22,7 +22,7 @@ from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.event import CancelRequested
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason, sentence
-from leasehold.model.request import Request, check_request
+from leasehold.model.request import GPU_MILLI, Request, check_request
 from leasehold.service.commands import JobOutput
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints, Problem
 from leasehold.service.drivers.staging import JobFiles, StagedFile
@@ -95,16 +95,39 @@ class Speeds:
 
 
 def request_of(
-    record: JobRecord, attempt: Attempt, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int
+    record: JobRecord,
+    attempt: Attempt,
+    lease_id: int,
+    wall_ms: int,
+    speeds: Speeds,
+    now_ms: int,
+    *,
+    by_nodes: bool = False,
 ) -> Request:
     """Make the request for the lease of an attempt, bound to its site. Raises InvalidField if no lease can be so.
 
     It takes ``wall_ms`` by the clock: its duration is given at the reference speed, since leases are shorter on
-    faster sites and jobs are not.
+    faster sites and jobs are not. ``by_nodes`` says that the site is planned by nodes: it is told which ones matching
+    has chosen, and all that is needed there.
     """
     bare = request_at(record.request, attempt.site, lease_id, wall_ms, speeds, now_ms)
-    memory_mib = max(1, record.request.job.needs.amounts.memory_mib + _of_its_system_mib(attempt))
-    return check_request(replace(bare, vms=len(attempt.nodes), memory_mib=memory_mib))
+    needs = record.request.job.needs
+    memory_mib = max(1, needs.amounts.memory_mib + _of_its_system_mib(attempt))
+    request = replace(bare, vms=len(attempt.nodes), memory_mib=memory_mib)
+    if by_nodes:
+        request = replace(
+            request,
+            cores=max(1, needs.amounts.cores),
+            gpu_model=needs.gpu_model,
+            gpu_milli=GPU_MILLI * needs.amounts.gpus,
+            on_nodes=_names_at_site(attempt),
+        )
+    return check_request(request)
+
+
+def _names_at_site(attempt: Attempt) -> tuple[str, ...]:
+    """Name the nodes as their site does."""
+    return tuple(name.partition("/")[2] for name in attempt.nodes)
 
 
 def request_at(request: JobRequest, site: str, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int) -> Request:
@@ -128,12 +151,11 @@ def request_at(request: JobRequest, site: str, lease_id: int, wall_ms: int, spee
 def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     """Return the metadata of an attempt's lease: its machines and its command."""
     request = record.request
-    nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
     needs = request.job.needs
     carried = (file for file in needs.inputs if file.sha256)
     inputs = tuple(StagedFile(file.name, file.sha256, file.size_bytes) for file in carried)
     files = JobFiles(inputs, needs.outputs)
-    constraints = PlacementConstraints(nodes, attempt.image, needs.amounts.cores, least=needs.need)
+    constraints = PlacementConstraints(_names_at_site(attempt), attempt.image, needs.amounts.cores, least=needs.need)
     return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints, files=files)
 
 

@@ -394,7 +394,8 @@ class JobController:
             return ()
         try:
             wall_ms, number = self.setup.wall_ms(*tried), self._leases.last_id + 1
-            request = request_of(*tried, number, wall_ms, self.speeds(site), now_ms)
+            by_nodes = self._core.gateway.registry.is_planned_by_nodes(site)
+            request = request_of(*tried, number, wall_ms, self.speeds(site), now_ms, by_nodes=by_nodes)
         except InvalidField as error:
             self._inbox.append(AttemptNotNow(*tried.key, str(error)))
             return ()

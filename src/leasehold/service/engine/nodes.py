@@ -51,7 +51,7 @@ facts_of = attrgetter(*_FACTS)
 """All that is known of a node, but for its name, when it was seen, and how it failed before."""
 _seen_facts_of = attrgetter("seen_ms", *_FACTS)
 
-_LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "seen_ms", "charged", "watched_ms", "well_ms")
+_LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "free_gpus", "seen_ms", "charged", "watched_ms", "well_ms")
 """What may change of a node at each look."""
 
 _heavy = attrgetter(*(each.name for each in fields(NodeRow) if each.name not in _LIGHT))
@@ -349,9 +349,9 @@ class NodeRepository:
             return known[1]
         if lease.site in self._sites and (known is None or known[0] != lease.incarnation):
             was_seen = after_a_restart and lease.state is LeaseState.RUNNING
-            each = Amounts(max(1, constraints.cores), lease.request.memory_mib, 0)
             since_ms = lease.held_since_ms if was_seen else NOT_YET
-            nodes = tuple(f"{lease.site}/{name}" for name in constraints.nodes)
+            each, names = _held_by(lease, constraints)
+            nodes = tuple(f"{lease.site}/{name}" for name in names)
             self._know(lease.incarnation, RoomTaken(lease.id, lease.site, lease.vms, each, nodes, since_ms))
         return None
 
@@ -456,6 +456,16 @@ class NodeRepository:
         return SeenNode(_node_as(able, row), row.is_host, row.runs, problem, fault)
 
 
+def _held_by(lease: Lease, constraints: PlacementConstraints) -> tuple[Amounts, tuple[str, ...]]:
+    """Say what each machine of a lease has, and on which nodes; of a fraction of a GPU nobody else gets the rest."""
+    memory_mib = lease.request.memory_mib
+    if not lease.placed:
+        return Amounts(max(1, constraints.cores), memory_mib), constraints.nodes
+    devices = sum(len({*devices}) for _, _, devices in lease.placed)
+    names = tuple(name for name, machines, _ in lease.placed for _ in range(machines))
+    return Amounts(lease.request.cores, memory_mib, 0, -(-devices // lease.vms)), names
+
+
 def node_of(row: NodeRow) -> Node:
     """Read a node as matching knows it."""
     return _node_as(_capabilities(row), row)
@@ -464,18 +474,19 @@ def node_of(row: NodeRow) -> Node:
 def _capabilities(row: NodeRow) -> NodeCapabilities:
     return NodeCapabilities(
         name=row.name,
-        total=_amounts(row.cores, row.memory_mib, row.disk_mib),
+        total=_amounts(row.cores, row.memory_mib, row.disk_mib, row.gpus),
         cpu_mhz=row.cpu_mhz,
         software=row.software,
         place=row.site,
         bytes_per_s=row.bytes_per_s or _USUAL_BYTES_PER_S,
         takes_files=row.takes_files,
         gets_images=not row.listing,
+        gpu_model=row.gpu_model,
     )
 
 
 def _node_as(able: NodeCapabilities, row: NodeRow) -> Node:
-    free = _amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib)
+    free = _amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib, row.free_gpus)
     return Node(capabilities=able, free=free, seen_ms=row.seen_ms)
 
 
@@ -498,6 +509,9 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         is_host=facts.is_host,
         runs=facts.runs,
         takes_files=facts.takes_files,
+        gpu_model=facts.gpu_model,
+        gpus=facts.gpus,
+        free_gpus=min(facts.free_gpus, facts.gpus),
         problem=facts.problem,
         fault=fault,
         seen_ms=now_ms,

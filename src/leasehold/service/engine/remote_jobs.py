@@ -8,6 +8,7 @@ it is then. At the gateway that becomes news for the scheduler of jobs, as if it
 import json
 from dataclasses import dataclass, field
 
+from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.service.commands import GuestOutput
 from leasehold.service.drivers.bounds import one_line
@@ -128,19 +129,22 @@ class SiteReporter:
     def _told(self, name: str, row: NodeRow) -> NodeTold:
         """Say of a node what can still be given there, by the plans of this site."""
         node = self._jobs.scheduler.node(row.name)
-        free = (row.free_cores, row.free_memory_mib, row.free_disk_mib)
+        free = Amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib, row.free_gpus)
         if node is not None:
-            free = (node.free.cores, node.free.memory_mib, node.free.disk_mib)
+            free = node.free
         return NodeTold(
             name=name,
             cores=row.cores,
             memory_mib=row.memory_mib,
             disk_mib=row.disk_mib,
-            free_cores=free[0],
-            free_memory_mib=free[1],
-            free_disk_mib=free[2],
+            free_cores=free.cores,
+            free_memory_mib=free.memory_mib,
+            free_disk_mib=free.disk_mib,
             cpu_mhz=row.cpu_mhz,
             bytes_per_s=row.bytes_per_s,
+            gpu_model=row.gpu_model,
+            gpus=row.gpus,
+            free_gpus=free.gpus,
             is_host=row.is_host,
             runs=row.runs,
             problem=one_line(row.problem),

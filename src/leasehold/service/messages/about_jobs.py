@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from leasehold.jobs.job import Fault
+from leasehold.model.resources import MODEL_NAME
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
 from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
 from leasehold.service.messages.site_status import MOST_IMAGES, MOST_NODES, Name
@@ -37,7 +38,14 @@ def _one_fault(name: str) -> str:
     return name
 
 
+def _one_model(name: str) -> str:
+    if name and not MODEL_NAME.fullmatch(name):
+        raise ValueError("not the name of a model of GPUs")
+    return name
+
+
 FaultName = Annotated[Text, AfterValidator(_one_fault)]
+GpuModel = Annotated[Text, AfterValidator(_one_model)]
 Size = Annotated[int, Field(strict=True, ge=0, le=LATEST_MS)]
 Line = Annotated[Text, Field(max_length=_MOST_LINE)]
 SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=_MOST_PACKAGES)]
@@ -65,11 +73,20 @@ class NodeTold(_Body):
     free_disk_mib: Size
     cpu_mhz: Size
     bytes_per_s: Size
+    gpu_model: GpuModel
+    gpus: Size
+    free_gpus: Size
     is_host: Flag
     runs: Flag
     problem: Line
     fault: FaultName
     software: Moment
+
+    @model_validator(mode="after")
+    def _names_the_model_of_its_gpus(self) -> Self:
+        if bool(self.gpus) != bool(self.gpu_model):
+            raise ValueError("GPUs without a model, or a model without GPUs")
+        return self
 
 
 class NodesTold(_Body):

@@ -29,7 +29,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import LEASE_TYPES, LeaseType, Request
+from leasehold.model.request import LEASE_TYPES, LeaseType, Request, check_on_nodes
 from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
@@ -45,7 +45,7 @@ from leasehold.service.messages.about_jobs import (
 )
 from leasehold.service.messages.endpoints import asking_peer
 from leasehold.service.messages.fields import Id, Moment, Natural, Text, Whole
-from leasehold.service.messages.site_status import MOST_VMS, GatewayId, Name, first_of
+from leasehold.service.messages.site_status import MOST_NODES, MOST_VMS, GatewayId, Name, first_of
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.parties import is_path
 
@@ -85,6 +85,7 @@ _BY_NAME: Mapping[str, Any] = {
     "global_id": GlobalId,
     "via": Annotated[tuple[GatewayId, ...], Field(min_length=1, max_length=MOST_HOPS)],
     "hop_limit": Annotated[int, Strict(), Field(ge=0, lt=MOST_HOPS)],
+    "on_nodes": Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)],
 }
 _BY_TYPE: Mapping[Any, Any] = {
     int: Whole,
@@ -279,6 +280,7 @@ def check_offer(request: Request) -> None:
     if request.cores < 1:
         raise InvalidField("cores", request.cores, "a whole number of at least 1")
     check_gpus(request.gpu_model, request.gpu_milli)
+    check_on_nodes(request)
     until_ms = request.prepared_until_ms
     if until_ms is not None and (request.lease_type is not LeaseType.NON_PREEMPTABLE or request.wait):
         raise InvalidField("prepared_until_ms", until_ms, "null, or a non-preemptable lease that does not wait")

@@ -313,6 +313,9 @@ class NodeRow:
     is_host: bool  # machines can be built on it
     runs: bool  # jobs can run on it as it is
     takes_files: bool  # files can be brought to it and kept from it
+    gpu_model: str  # of all of its GPUs, "" where it has none
+    gpus: int
+    free_gpus: int
     problem: str  # why nothing can run there now, "" for nothing
     fault: str  # `leasehold.jobs.job.Fault`, as which that counts, "" where it is none
     seen_ms: int

@@ -1,7 +1,8 @@
 """GPUs of a Slurm cluster: what is read of them, and a cluster whose nodes have some, by hand and for real."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,16 @@ from tests.service.drivers.slurm.conftest import real_clusters
 from tests.service.drivers.slurm.sites import LOOK_EVERY_S, REFERENCE_MIPS, guest_options, now_ms
 from tests.service.drivers.slurm.test_lending import until
 from tests.service.drivers.slurm.test_native_queue import job, running, waiting
+from tests.waiting import PATIENCE_S
 
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.matching.needs import Amounts, Needs
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.model.resources import NodeResources
-from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
+from leasehold.service.commands import SubmitJob
+from leasehold.service.config import JobsSpec, ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.drivers.protocol import NativeJob
 from leasehold.service.drivers.registry import driver
 from leasehold.service.drivers.slurm.cluster import NO_GPUS, Gpus, Node, read_gpus
@@ -119,7 +123,7 @@ async def lending(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federati
     site = SiteSpec(cluster.name, cluster.slots, terms, driver="slurm", options=options, nodes=nodes)
     service = ServiceSpec(reference_mips=REFERENCE_MIPS, reconcile_every_ms=500)
     with open_store(f"sqlite:///{folder / 'store.db'}") as store:
-        config = ServiceConfig(clusters=(site,), service=service)
+        config = ServiceConfig(clusters=(site,), service=service, jobs=JobsSpec(look_every_ms=500))
         async with Federation.open(config, store, folder, now_ms, Metrics()) as federation:
             yield federation
 
@@ -184,3 +188,38 @@ def test_leases_get_their_gpus_and_give_way_where_an_owner_asks_for_these(
 
     asyncio.run(play())
     cluster.clear()
+
+
+@pytest.mark.machines
+def test_a_job_gets_gpus_of_the_node_that_was_chosen_for_it(cluster: SlurmCluster, tmp_path: Path) -> None:
+    first, second, third = cluster.nodes
+
+    async def free(federation: Federation) -> dict[str, tuple[str, int, int]]:
+        return {
+            node.name.partition("/")[2]: (node.gpu_model, node.gpus, node.free_gpus)
+            for node in await federation.jobs.nodes()
+        }
+
+    async def play() -> None:
+        async with lending(tmp_path, cluster) as federation:
+            idle = {first: ("a100", 2, 2), second: ("", 0, 0), third: ("t4", 1, 1)}
+            await until_true(lambda: free(federation), idle)
+            needs = Needs(amounts=Amounts(2, 128, 0, 1), execution_ms=HOUR_MS, gpu_model="a100")
+            job = SubmitJob(consumer="physics", command=WORK, needs=needs, lease_type=LeaseType.CANCELABLE)
+            (row, _), *_ = await federation.jobs.submit(job)
+            await until(lambda: gres_of_guests(cluster) != set(), "it does not run")
+            assert {node for node, _ in gres_of_guests(cluster)} == {first}
+            await until_true(lambda: free(federation), idle | {first: ("a100", 2, 1)})
+            await federation.jobs.cancel(row.record.id)
+            await until_true(lambda: free(federation), idle)
+
+    asyncio.run(play())
+    cluster.clear()
+
+
+async def until_true(ask: Callable[[], Awaitable[object]], answer: object) -> None:
+    """Ask until the answer is this one: nodes are looked at now and then."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while (found := await ask()) != answer:
+        assert time.monotonic() < give_up_s, found
+        await asyncio.sleep(0.2)  # nodes tell nobody

@@ -6,13 +6,14 @@ from typing import Annotated, Literal, cast
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.configuration.job_description.description import JobDescription
+from leasehold.configuration.job_description.description import JobDescription, show_gpus
 from leasehold.jobs.job import FAULT_SENTENCES, AttemptState, Backup, JobRecord
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
+from leasehold.model.resources import parse_whole_gpus
 from leasehold.protocol.explanations import JobExplanation
 from leasehold.protocol.fields import Number, is_file_name, moment_at, planned, read_duration, unix_ms
 from leasehold.protocol.forecasts import JobEstimate
@@ -288,8 +289,10 @@ def description_of(body: JobSpec) -> JobDescription:
 
 
 def _needs_of(body: JobSpec) -> Needs:
+    gpu_model, gpus = parse_whole_gpus(body.gpus) if body.gpus else ("", 0)
     return Needs(
-        amounts=Amounts(body.cores, body.memory_mib, body.disk_mib),
+        amounts=Amounts(body.cores, body.memory_mib, body.disk_mib, gpus),
+        gpu_model=gpu_model,
         execution_ms=read_duration(body.execution_s),
         nodes=body.nodes,
         need=body.need,
@@ -339,6 +342,7 @@ def _needs(needs: Needs) -> JobNeeds:
     return JobNeeds.of(
         needs,
         needs.amounts,
+        gpus=show_gpus(needs),
         software=tuple(str(one) for one in needs.software),
         inputs=tuple(_input(file) for file in needs.inputs),
     )

@@ -153,6 +153,9 @@ class NodeInventory:
             software=frozenset(pair for pair in node.software if pair[0] not in lost),
             problem="" if fault is None else describe(fault),
             fault="" if fault is None else fault.value,
+            gpu_model=node.gpu_model if node.gpus else "",
+            gpus=node.gpus,
+            free_gpus=sum(not self._gpus_taken.get((node.name, device)) for device in range(node.gpus)),
         )
 
     def _free_of(self, name: str) -> tuple[int, int]:

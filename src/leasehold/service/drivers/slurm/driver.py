@@ -7,10 +7,11 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,7 +57,9 @@ class SlurmDriver:
         self._reconciler = JobReconciler(slurm, self._store, self._directories, options, setup.slots, setup.clock)
         prober = JobUsers(options).default
         probes = Probes(slurm, folder / PROBES, self._store.identity, options, prober, setup.clock)
-        self._discovery = NodeDiscovery(probes, Modules(options, setup.clock), options.cpus_per_vm)
+        self._discovery = NodeDiscovery(
+            probes, Modules(options, setup.clock), options.cpus_per_vm, lends_gpus=self._by_nodes
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._reported: dict[int, Observation] = {}
         self._has_orders = asyncio.Event()
@@ -171,16 +174,18 @@ class NodeDiscovery:
     Software is put together once for all nodes that have the same, and again only when it changes.
     """
 
-    def __init__(self, probes: Probes, modules: "Modules", vm_cores: int) -> None:
+    def __init__(self, probes: Probes, modules: "Modules", vm_cores: int, *, lends_gpus: bool = False) -> None:
+        """Take the sources; ``lends_gpus`` says that the site is planned by nodes: else nobody looks after its GPUs."""
         self._probes = probes
         self._vm_cores = vm_cores
+        self._lends_gpus = lends_gpus
         self._modules = modules
         self._unions: dict[tuple[Software, ...], Software] = {}
 
     def describe(
         self,
         nodes: Mapping[str, Node],
-        jobs: Iterable[Job],
+        jobs: Collection[Job],
         guests_mib: Counter[str],
         suspect_since_ms: Mapping[str, int],
     ) -> list[NodeFacts]:
@@ -192,6 +197,7 @@ class NodeDiscovery:
         self._probes.look(nodes.values(), jobs, suspect_since_ms)
         self._modules.refresh()
         known, self._unions = self._unions, {}
+        gpus_in_use = _gpus_in_use(jobs) if self._lends_gpus else Counter()
         facts, ping = [], NodePing()
         for node in nodes.values():
             report, unknown = self._probes.report(node, suspect_since_ms.get(node.name, 0))
@@ -200,6 +206,7 @@ class NodeDiscovery:
             self._unions[parts] = software
             problem = problem_of(node, refuses=ping.is_refused_by(node))
             disk_mib = node.disk_mib or (report.disk_mib if report else 0)
+            has_gpus = self._lends_gpus and bool(node.gpus.model)
             one = NodeFacts(
                 name=node.name,
                 cores=node.cpus,
@@ -215,9 +222,20 @@ class NodeDiscovery:
                 vm_cores=self._vm_cores,
                 comes_up=bool(problem and problem.comes_up),
                 unknown="; ".join(filter(None, (unknown, self._modules.unknown))),
+                gpu_model=node.gpus.model if has_gpus else "",
+                gpus=node.gpus.count if has_gpus else 0,
+                free_gpus=max(0, node.gpus.count - gpus_in_use[node.name]) if has_gpus else 0,
             )
             facts.append(one)
         return facts
+
+
+def _gpus_in_use(jobs: Iterable[Job]) -> Counter[str]:
+    """Count the GPUs that jobs have, by node."""
+    in_use: Counter[str] = Counter()
+    for job in filter(attrgetter("is_live"), jobs):
+        in_use.update({name: gpus.count for name, gpus in job.gpus_by_node.items()})
+    return in_use
 
 
 # --- software by features and modules -----------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""Jobs that need GPUs, at a site that is planned by nodes: matching chooses the nodes, and the plan keeps to them."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.service.api.house import SETTINGS, House, house_in
+from tests.service.api.job_house import over, submit
+from tests.waiting import until
+
+from leasehold.model.resources import NodeResources
+from leasehold.service.auth.principal import Role
+from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
+
+FOR_EVER = ["work-until-stopped"]
+NODES = (
+    NodeResources("gpu1", 8, 16_384, "a100", 2),
+    NodeResources("gpu2", 8, 16_384, "t4", 2),
+    NodeResources("cpu1", 16, 16_384),
+)
+CONFIG = ServiceConfig(
+    clusters=(SiteSpec("das3", sum(node.cores for node in NODES), nodes=NODES), SiteSpec("lyon", 4)),
+    jobs=JobsSpec(look_every_ms=250),
+)
+
+
+def shown(house: House, token: str, job: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = house.ask("GET", f"/v1/jobs/{job['id']}", token).json()
+    return found
+
+
+def running(house: House, token: str, job: dict[str, Any]) -> dict[str, Any]:
+    until(lambda: shown(house, token, job)["state"] == "running")
+    [attempt] = shown(house, token, job)["attempts"]
+    lease: dict[str, Any] = house.ask("GET", f"/v1/leases/{attempt['lease']}", token).json()
+    return lease | {"on": attempt["nodes"]}
+
+
+def free_gpus(house: House, token: str) -> dict[str, int]:
+    nodes = house.ask("GET", "/v1/nodes?site=das3", token).json()["nodes"]
+    return {node["name"]: node["free_gpus"] for node in nodes if node["gpus"]}
+
+
+def test_each_gets_gpus_of_its_model_and_all_else_on_the_nodes_that_were_chosen(tmp_path: Path) -> None:
+    with house_in(tmp_path, SETTINGS, CONFIG) as house:
+        house.wait_for_nodes(2)
+        token = house.token()
+        both = {"das3/gpu1": 2, "das3/gpu2": 2}
+        assert free_gpus(house, token) == both
+        one = submit(house, token, command=FOR_EVER, gpus="t4:1", cores=3, execution_s=3600)
+        assert one["needs"]["gpus"] == "t4:1"
+        lease = running(house, token, one)
+        assert (lease["on"], lease["nodes"]) == (["das3/gpu2"], ["gpu2[0]"])
+        assert (lease["cores"], lease["gpus"]) == (3, "t4:1")
+        two = submit(house, token, command=FOR_EVER, gpus="1", nodes=2, execution_s=3600)
+        lease = running(house, token, two)
+        assert sorted(lease["nodes"]) == ["gpu1[0]", "gpu2[1]"]
+        until(lambda: free_gpus(house, token) == {"das3/gpu1": 1, "das3/gpu2": 0})
+        waits = submit(house, token, gpus="t4:1")
+        until(lambda: shown(house, token, waits)["state"] == "waiting")
+        assert shown(house, token, waits)["what"].startswith("gpus-in-use")
+        house.ask("DELETE", f"/v1/jobs/{one['id']}", token)
+        assert over(house, token, waits["id"])["state"] == "completed"
+        house.ask("DELETE", f"/v1/jobs/{two['id']}", token)
+        until(lambda: free_gpus(house, token) == both)
+
+
+def test_an_owner_gets_its_gpu_back_from_a_job(tmp_path: Path) -> None:
+    with house_in(tmp_path, SETTINGS, CONFIG) as house:
+        house.wait_for_nodes(2)
+        token = house.token()
+        job = submit(house, token, command=FOR_EVER, gpus="a100:2", execution_s=3600)
+        running(house, token, job)
+        body = {"vms": 1, "duration_s": 1, "gpus": "a100:1", "command": ["true"], "local": True, "site": "das3"}
+        own = house.ask("POST", "/v1/leases", house.token(Role.SITE_OPERATOR, sites=("das3",)), json=body)
+        assert own.status_code == 201, own.text
+        until(lambda: shown(house, token, job)["attempts"][0]["state"] == "suspended")
+        [attempt] = shown(house, token, job)["attempts"]
+        assert house.ask("GET", f"/v1/leases/{attempt['lease']}", token).json()["preemptions"] == 1
+
+
+def test_what_no_node_has_is_refused_at_once_and_a_fraction_with_one_line(tmp_path: Path) -> None:
+    with house_in(tmp_path, SETTINGS, CONFIG) as house:
+        house.wait_for_nodes(2)
+        token = house.token()
+        three = over(house, token, submit(house, token, gpus="3")["id"])
+        assert (three["state"], three["reason"]) == ("refused", "never-here")
+        assert three["what"] == "too-few-gpus: asks for 3 GPUs on each node, and none has more than 2 GPUs"
+        other = over(house, token, submit(house, token, gpus="h100:1")["id"])
+        assert other["what"].startswith("other-gpu-model")
+        answer = house.ask("POST", "/v1/jobs", token, json={"command": ["true"], "execution_s": 60, "gpus": "a100:0.5"})
+        assert answer.status_code == 422
+        assert answer.json()["detail"] == (
+            "gpus: got 'a100:0.5', expected whole GPUs, such as a100:2: jobs take no fractions"
+        )
