@@ -40,7 +40,8 @@ def test_a_job_runs_on_a_node_that_has_what_it_needs(house: House) -> None:
     told = {"name": "survey", "consumer": "physics", "type": "suspendable", "backup": "none", "restarts": 3}
     assert {name: job[name] for name in told} == told
     assert job["needs"] == {
-        "cores": 1, "memory_mib": 256, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1, "need": 0, "software": ["gcc >= 12"],
+        "cores": 1, "memory_mib": 256, "disk_mib": 0, "cpu_mhz": 0, "gpus": "", "nodes": 1, "need": 0,
+        "software": ["gcc >= 12"],
         "inputs": [], "execution_s": 60,
     }  # fmt: skip
     lease = house.ask("GET", f"/v1/leases/{attempt['lease']}", token).json()
@@ -125,7 +126,7 @@ def test_a_job_that_can_run_nowhere_is_refused_with_what_is_lacking_and_no_error
 
 def test_everything_that_can_be_said_of_one(house: House) -> None:
     said: dict[str, Any] = {
-        "cores": 2, "memory_mib": 20_000, "disk_mib": 5, "cpu_mhz": 2000, "nodes": 1, "need": 1, "software": [],
+        "cores": 2, "memory_mib": 20_000, "disk_mib": 5, "cpu_mhz": 2000, "gpus": "", "nodes": 1, "need": 1, "software": [],
         "inputs": [{"name": "sky.fits", "size_bytes": 7, "place": "lyon", "sha256": None}], "execution_s": 1.5,
         "deadline": "2126-11-21T18:00:00Z", "reliability": 0.5, "backup": "cold", "type": "cancelable",
         "restarts": 0, "name": "sky", "group": "astro",
@@ -133,7 +134,9 @@ def test_everything_that_can_be_said_of_one(house: House) -> None:
     job = submit(house, house.token(groups=("theory", "astro")), **said)
     for name in ("backup", "type", "restarts", "name", "group", "reliability"):
         assert job[name] == said[name]
-    needs = {"cores", "memory_mib", "disk_mib", "cpu_mhz", "nodes", "need", "software", "inputs", "execution_s"}
+    needs = {
+        "cores", "memory_mib", "disk_mib", "cpu_mhz", "gpus", "nodes", "need", "software", "inputs", "execution_s"
+    }  # fmt: skip
     assert job["needs"] == {name: said[name] for name in needs}
     assert job["deadline"] == "2126-11-21T18:00:00.000Z"
     assert job["attempts"][0]["nodes"] == ["lyon/n1"]
