@@ -126,8 +126,9 @@ def test_a_job_that_can_run_nowhere_is_refused_with_what_is_lacking_and_no_error
 
 def test_everything_that_can_be_said_of_one(house: House) -> None:
     said: dict[str, Any] = {
-        "cores": 2, "memory_mib": 20_000, "disk_mib": 5, "cpu_mhz": 2000, "gpus": "", "nodes": 1, "need": 1, "software": [],
+        "cores": 2, "memory_mib": 20_000, "disk_mib": 5, "cpu_mhz": 2000, "gpus": "", "nodes": 1, "need": 1,
         "inputs": [{"name": "sky.fits", "size_bytes": 7, "place": "lyon", "sha256": None}], "execution_s": 1.5,
+        "software": [],
         "deadline": "2126-11-21T18:00:00Z", "reliability": 0.5, "backup": "cold", "type": "cancelable",
         "restarts": 0, "name": "sky", "group": "astro",
     }  # fmt: skip
