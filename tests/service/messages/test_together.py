@@ -153,6 +153,21 @@ def test_a_commit_that_comes_too_late_is_none(story: Story) -> None:
     assert story.state() is C.COMPLETED
 
 
+def test_one_at_managers_alone_begins_after_a_restart_though_nothing_tells_of_it(tmp_path: Path) -> None:
+    story = Story(tmp_path, part(2, "far"), part(1, "north"))
+    for number in range(STEPS):
+        story.step(number)
+    assert (story.state(), story.promises()) == (C.RESERVED, ["committed", "committed"])
+    story.world.restart(GATEWAY)
+    story.world.on_the_line.clear()
+    story.world.pass_time(31_000)  # no report comes
+    assert story.state() is C.RUNNING
+    story.world.gateway.engine.check()
+    story.end()
+    assert story.state() is C.COMPLETED
+    story.world.close()
+
+
 def test_its_user_may_cancel_it_at_any_step(tmp_path: Path) -> None:
     for cancelled_at in range(STEPS):
         folder = tmp_path / str(cancelled_at)

@@ -505,7 +505,10 @@ class CoAllocator:
     # A restart
 
     def restore(self, coallocations: Iterable[CoAllocation]) -> None:
-        """Go on from a record; all of them are looked at in the next instant."""
+        """Go on from a record; all of them are looked at in the next instant, and those reserved at their start.
+
+        Where all components are at sites with managers, nothing else may tell of that start in time.
+        """
         self.open = {coallocation.id: coallocation for coallocation in sorted(coallocations, key=lambda one: one.id)}
         self._parts = {
             part.lease_id: coallocation for coallocation in self.open.values() for part in coallocation.parts
@@ -515,6 +518,8 @@ class CoAllocator:
             if coallocation.request.deadline_ms is not None:
                 latest_ms = coallocation.request.deadline_ms - self.planner.shortest_ms(coallocation.request)
                 self._alarms.wake(coallocation.id, latest_ms + 1)
+            if coallocation.state is CoAllocationState.RESERVED:
+                self._alarms.wake(coallocation.id, coallocation.start_ms)
 
     def take_up(self, lease: Lease) -> bool:
         """Take up an open lease if it is a component's; False if it is not."""
