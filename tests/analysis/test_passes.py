@@ -85,7 +85,13 @@ def test_the_answer_in_words_reads_no_whole_table(small: Run) -> None:
     assert not {"leases", "segments", "decisions", "baseline"} & vars(opened).keys()
 
 
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, id=name, marks=() if name == "as written" else pytest.mark.soak)
+        for name, order in ORDERS.items()
+    ],
+)
 def test_exports_are_the_same_whatever_files_the_tables_are_in(
     toy: Run, order: Callable[[pl.DataFrame], pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -370,8 +370,13 @@ def in_parts(run: Run, rows: int) -> list[Violation]:
         return validate(run)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    "corrupt", [corrupt for _, corrupt in CORRUPTIONS], ids=[c.__name__[1:] for _, c in CORRUPTIONS]
+    "corrupt",
+    [
+        pytest.param(corrupt, id=corrupt.__name__[1:], marks=() if place % 10 else pytest.mark.example)
+        for place, (_, corrupt) in enumerate(CORRUPTIONS)
+    ],
 )
 def test_in_how_many_parts_a_run_is_looked_at_makes_no_difference(
     corrupt: Corruption, corrupted: Callable[[Corruption], Run]

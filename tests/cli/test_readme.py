@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from tests.cli.saying import Cli
 from tests.playing import play
 
@@ -25,6 +26,7 @@ def printed(first: str, last: str) -> str:
     return found[0]
 
 
+@pytest.mark.docs
 def test_the_demo_gives_the_numbers_of_the_readme(cli: Cli) -> None:
     said = cli("demo", "--out", "demo")
     assert said.code == 0

@@ -12,6 +12,8 @@ from tests.cli.saying import Cli
 
 from leasehold.experiments.usla.plan import METRICS, plan
 
+pytestmark = pytest.mark.evaluation
+
 WRITTEN = (".md", ".json", ".parquet", "-tables.svg", "-tables.png")
 NUMBERS = 27 * len(METRICS)
 CONFIGURATIONS = len(plan().configurations)
@@ -34,6 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     return made
 
 
+@pytest.mark.example
 def test_prints_every_table_claim_and_control(cli: Cli) -> None:
     said = cli(*COMMAND)
     assert said.code == 0
@@ -127,6 +130,7 @@ def test_how_many_seeds(cli: Cli, measured: Measured, arguments: tuple[str, ...]
     assert Path("runs/usla/usla.md").is_file()
 
 
+@pytest.mark.example
 def test_refuses_a_folder_with_something_else(cli: Cli) -> None:
     Path("found").mkdir()
     Path("found/precious.txt").write_text("mine")
@@ -138,6 +142,7 @@ def test_refuses_a_folder_with_something_else(cli: Cli) -> None:
     assert [path.name for path in Path("found").iterdir()] == ["precious.txt"]
 
 
+@pytest.mark.example
 def test_refuses_a_file_and_one_seed(cli: Cli) -> None:
     assert cli("reproduce", "usla", "--out", "small.swf").code == 2
     assert cli("reproduce", "usla", "--seeds", "1").code == 2

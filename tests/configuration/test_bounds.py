@@ -152,7 +152,13 @@ def is_rooted(values: dict[str, Any], place: str) -> bool:
     return not place or re.split(r"[.\[]", place)[0] in values
 
 
-@pytest.mark.parametrize("reader", READERS)
+_LARGE = ("service", "scenario")
+"""Documents with hundreds of keys, each of which is given everything that is wrong."""
+
+
+@pytest.mark.parametrize(
+    "reader", [pytest.param(one, marks=pytest.mark.soak if one in _LARGE else ()) for one in READERS]
+)
 def test_every_key_of_every_document_is_bounded(reader: str) -> None:
     read, values = READERS[reader]
     keys = [(place, key) for place, key in asked_for(read, values) if is_rooted(values, place)]

@@ -11,6 +11,8 @@ from leasehold.experiments.beyond.evaluation import numbers
 from leasehold.experiments.beyond.plan import plan
 from leasehold.experiments.intergrid.metrics import METRICS
 
+pytestmark = pytest.mark.evaluation
+
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
@@ -18,6 +20,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
     return pretend_to_measure("beyond", list(METRICS), monkeypatch, tmp_path)
 
 
+@pytest.mark.example
 def test_one_setting_runs_all_its_contenders(measured: Measured) -> None:
     said = reproduce("beyond-r2", "--seeds", "6")
     assert said.exit_code == 0

@@ -174,6 +174,7 @@ def test_metrics_that_are_worse_or_undecided_are_named() -> None:
     assert "| selective | live | 0.35 (0.35 to 0.35), 1 worse |" in report
 
 
+@pytest.mark.evaluation
 def test_settings_of_one_kind_stand_together() -> None:
     report = markdown(page(results(READ, list(READ.settings))))
     assert {one.role for one in READ.settings} == set(ROLES)

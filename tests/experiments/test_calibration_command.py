@@ -15,6 +15,8 @@ from leasehold.forecasting.calibration import interval_score
 from leasehold.simulation.calibrate import Sampling, calibrate
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 
+pytestmark = pytest.mark.evaluation
+
 LOG = "KTH-SP2.swf.gz"
 
 
@@ -68,6 +70,7 @@ def test_what_is_measured_is_on_the_page_and_is_not_measured_twice(logs: Path, m
     assert again.stdout == said.stdout
 
 
+@pytest.mark.example
 def test_a_workload_that_is_asked_for_by_name_needs_its_log(tmp_path: Path) -> None:
     said = reproduce("calibration-nasa", "--quick", "--logs", str(tmp_path))
     assert said.exit_code != 0

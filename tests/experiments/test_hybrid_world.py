@@ -33,18 +33,21 @@ def test_jobs_come_as_often_as_the_load_says() -> None:
     assert work_ms / (total.cores * drawn[-1].request.job.submitted_ms) == pytest.approx(LOAD, rel=0.15)
 
 
+@pytest.mark.evaluation
 def test_no_machine_is_made_where_nodes_have_what_is_needed() -> None:
     found = measured("hybrid")
     assert found["machines"] > 0
     assert found["needless_machines"] == 0
 
 
+@pytest.mark.evaluation
 def test_without_hosts_no_machine_is_made_and_more_is_refused() -> None:
     physical, hybrid = measured("physical-only"), measured("hybrid")
     assert physical["machines"] == 0
     assert physical["refused_pct"] > hybrid["refused_pct"]
 
 
+@pytest.mark.evaluation
 def test_without_nodes_to_run_on_everything_runs_in_machines() -> None:
     virtual, hybrid = measured("virtual-only"), measured("hybrid")
     assert virtual["machines"] >= virtual["attempts"] > 0
@@ -63,10 +66,12 @@ def test_software_that_nobody_has_is_refused_at_once_everywhere() -> None:
     assert found["refused_pct"] >= 100 * len(nowhere) / len(around.jobs)
 
 
+@pytest.mark.evaluation
 def test_a_run_is_the_same_each_time() -> None:
     assert measured("hybrid") == measured("hybrid")
 
 
+@pytest.mark.evaluation
 @pytest.mark.parametrize("name", ["reliability-0.3-0.9-quick", "queues-edf-1.8-360s-quick"])
 def test_a_configuration_is_found_by_its_name_and_measured(name: str) -> None:
     assert configuration_named(name) is plan(quick=True).configurations[name]
@@ -74,6 +79,7 @@ def test_a_configuration_is_found_by_its_name_and_measured(name: str) -> None:
     assert 0 <= found["in_time_pct"] <= 100
 
 
+@pytest.mark.evaluation
 def test_where_nodes_die_more_copies_make_it_surer() -> None:
     one, three = (measure(f"reliability-0.3-{asked}-quick", 2) for asked in ("0.5", "0.95"))
     assert three["attempts"] > one["attempts"]

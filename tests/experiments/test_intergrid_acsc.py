@@ -81,6 +81,7 @@ def test_only_who_finds_room_or_can_wait_no_longer_is_asked_again() -> None:
     assert desk.select(3, {**FULL, "b": SiteLive(4)}, 200 * S) == [2]
 
 
+@pytest.mark.evaluation
 def test_without_preemption_fewer_local_requests_are_served() -> None:
     read = plan("acsc2011", 6)
     names = [read.name_of(read.swept[0], "base", policy) for policy in ("preempting", "never")]

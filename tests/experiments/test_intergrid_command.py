@@ -14,6 +14,8 @@ from leasehold.experiments.intergrid.evaluation import FederationOutcome
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.plan import STUDIES, plan
 
+pytestmark = pytest.mark.evaluation
+
 FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
 OF_ONE_SWEEP = 2 * 5 * 5
 CONFIGURATIONS = len(plan("003").configurations)
@@ -25,6 +27,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
     return pretend_to_measure("intergrid", list(METRICS), monkeypatch, tmp_path)
 
 
+@pytest.mark.example
 def test_one_figure_runs_its_sweep_under_both_readings(measured: Measured) -> None:
     said = reproduce("003-fig5a", "--seeds", "3")
     assert said.exit_code == 0

@@ -13,6 +13,8 @@ from leasehold.experiments.victims.evaluation import HOURS, OF_A_RUN
 from leasehold.experiments.victims.plan import INSTANTS, plan
 from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 
+pytestmark = pytest.mark.evaluation
+
 Measured = list[tuple[str, int]]
 VARIANTS = len(plan(HOURS).variants)
 
