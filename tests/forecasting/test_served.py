@@ -27,6 +27,7 @@ def test_in_the_first_minutes_no_fewer_than_nine_in_ten_are_covered(tmp_path: Pa
     assert high >= COVERAGE, f"{covered} of {scored}"
 
 
+@pytest.mark.soak
 def test_the_same_seed_gives_the_same_predictions(tmp_path: Path) -> None:
     """Also that the demonstration in virtual time is there at all: requests wait, are predicted, and are scored."""
     seldom = EstimatesSpec(every_ms=15_000, replications=2, share=1.0)

@@ -67,13 +67,14 @@ def counts(made: JobWorld, key: tuple[int, int]) -> bool:
     return all(made.nodes[name].is_reached for name in attempt.nodes)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("fault", "backup"),
     [
         *((fault, Backup.NONE) for fault in Fault if fault not in ITS_OWN),
-        (Fault.NODE_DIED, Backup.COLD),
+        pytest.param(Fault.NODE_DIED, Backup.COLD, marks=pytest.mark.example),
         (Fault.NETWORK_FAILED, Backup.COLD),
-        (Fault.SERVICE_STOPPED, Backup.HOT),
+        pytest.param(Fault.SERVICE_STOPPED, Backup.HOT, marks=pytest.mark.example),
         (Fault.NETWORK_FAILED, Backup.HOT),
     ],
 )

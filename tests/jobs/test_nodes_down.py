@@ -127,6 +127,7 @@ NODES = ("a/1", "a/2", "b/1")
 Times = dict[str, list[tuple[int, int]]]
 
 
+@pytest.mark.soak
 @given(
     falls=st.fixed_dictionaries(
         {name: st.lists(st.tuples(st.integers(1, 60), st.integers(1, 90)), max_size=5) for name in NODES}

@@ -116,7 +116,10 @@ def test_another_process_chooses_the_same() -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("name", sorted(VICTIM_POLICIES))
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.example if one == "mov" else ()) for one in sorted(VICTIM_POLICIES)]
+)
 def test_thousands_of_vms_are_recalled_at_once(name: str) -> None:
     leases = guests(1_000, seed=3)
     needed = sum(lease.vms for lease in leases) * 2 // 3

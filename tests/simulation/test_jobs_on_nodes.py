@@ -185,6 +185,7 @@ def waits_s(seed: int, **said: Any) -> float:
     return sum(watch.began_s[one.request.id] - one.request.job.submitted_ms / S for one in jobs)
 
 
+@pytest.mark.soak
 def test_nodes_that_offer_themselves_let_jobs_wait_less_than_polling_alone() -> None:
     """Every two minutes all nodes are looked at; in between, lightly loaded ones offer themselves, or none does."""
     polled = sum(waits_s(seed, look_every_ms=120 * S) for seed in range(8))

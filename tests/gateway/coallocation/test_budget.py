@@ -90,6 +90,7 @@ def by_its_alarms(there: Counted, until: Any, now_ms: int, effects: Sequence[Eff
     return now_ms
 
 
+@pytest.mark.soak
 def test_a_search_goes_on_where_it_stopped_and_everybody_has_a_turn() -> None:
     there = crowded(1_000)
     effects = there.handle([CoAllocationSubmitted(wide(number)) for number in range(1, 6)], 1_000)
