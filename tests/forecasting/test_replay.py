@@ -106,7 +106,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(found.value)
     header = json.loads(text[0])
     _with_line(good, 1, json.dumps(header | {"version": 99}))
-    with pytest.raises(InputError, match="version 99 of the format, expected 1"):
+    with pytest.raises(InputError, match="version 99 of the format, expected 2"):
         read(good)
 
 

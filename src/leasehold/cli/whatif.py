@@ -48,17 +48,46 @@ def drain(
 
 
 @app.command("add-site")
-def add_site(  # noqa: PLR0917 - one argument for each option
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new site.", show_default=False)],
-    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="Its VMs.", show_default=False)],
+def add_site(  # noqa: PLR0913, PLR0917 - one argument for each option
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the new site, or of that in its file.", show_default=False)
+    ] = "",
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots", metavar="N", min=1, help="Its VMs; it is on the terms of the first site.", show_default=False
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="Its configuration, as of leasehold site serve, and its agreements; instead of --slots.",
+            show_default=False,
+        ),
+    ] = None,
     on: On = None,
     horizon: Horizon = "1d",
     replications: Replications = 20,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """What if there were one more site, on the terms of the first one?"""
-    _ask([{"add_site": name, "slots": slots}], on, horizon, replications, seed, json=json)
+    """What if there were one more site, as large as this, or as its file says?"""
+    from leasehold.model.errors import InvalidField
+
+    if (slots is None) == (file is None):
+        given = None if slots is None else f"{slots} and {file}"
+        raise InvalidField("--slots and --file", given, "one of them: the size of the new site, or its configuration")
+    if file is not None:
+        from leasehold.service.what_if import site_of_file
+
+        change = site_of_file(file, name)
+    elif name:
+        change = {"add_site": name, "slots": slots}
+    else:
+        raise InvalidField("NAME", None, "a name beside --slots")
+    _ask([change], on, horizon, replications, seed, json=json)
 
 
 @app.command()
@@ -195,12 +224,14 @@ def _from_gateway(spec: "WhatIfSpec") -> "WhatIf":
 def _from_snapshot(spec: "WhatIfSpec", path: Path) -> "WhatIf":
     from leasehold.forecasting.file import read
     from leasehold.forecasting.futures import Forecast
-    from leasehold.forecasting.what_if import compare, read_changes
+    from leasehold.forecasting.what_if import compare
     from leasehold.protocol.fields import read_duration
     from leasehold.protocol.forecasts import show_comparison
+    from leasehold.service.what_if import read_changes
 
     how = Forecast(spec.replications, spec.seed, read_duration(spec.horizon_s))
-    return show_comparison(compare(read(path).snapshot, read_changes(spec.changes), how))
+    snapshot = read(path).snapshot
+    return show_comparison(compare(snapshot, read_changes(spec.changes, snapshot.reference_mips), how))
 
 
 _PATIENCE_S = 120.0

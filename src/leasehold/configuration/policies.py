@@ -18,7 +18,8 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import PolicyMaker, parted, policy_maker, routing_policy
 
-_IN_FILE = ".py:"
+IN_FILE = ".py:"
+"""Is in the name of a policy in a file."""
 
 
 class VictimPolicyName(Text):
@@ -45,9 +46,9 @@ class RoutingPolicyName(Text):
 
 def absolute(name: str, folder: Path) -> str:
     """Give the name of a policy as it is to be kept: one in a file with the whole path of that file."""
-    if _IN_FILE not in name:
+    if IN_FILE not in name:
         return name
-    file, ending, rest = name.partition(_IN_FILE)
+    file, ending, rest = name.partition(IN_FILE)
     return f"{(folder / (file + ending[:-1])).resolve()}:{rest}"
 
 
@@ -62,7 +63,7 @@ def find_routing_policy(name: str) -> PolicyMaker:
 
 
 def _routing_policy(name: str) -> type[RoutingPolicy]:
-    if _IN_FILE not in name:
+    if IN_FILE not in name:
         return routing_policy(name)
     found = _from_file(name)
     if isinstance(found, type) and issubclass(found, RoutingPolicy):
@@ -75,7 +76,7 @@ def find_victim_policy(name: str) -> VictimPolicy:
 
     Raises UnknownName, InputError for a file that cannot be used, InvalidField for an unknown policy.
     """
-    return _victims_from_file(name) if _IN_FILE in name else victim_policy(name)
+    return _victims_from_file(name) if IN_FILE in name else victim_policy(name)
 
 
 def _victims_from_file(name: str) -> VictimPolicy:

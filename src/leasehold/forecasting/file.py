@@ -32,7 +32,7 @@ from leasehold.model.event import Event
 from leasehold.model.lease import Lease
 
 FORMAT = "leasehold-snapshot"
-VERSION = 1
+VERSION = 2
 
 _EVENTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 _LEASE_SHOWN = (

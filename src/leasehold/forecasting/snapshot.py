@@ -25,10 +25,12 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import Outage, OutagesChanged
 from leasehold.model.lease import Lease
 from leasehold.model.request import LeaseType, Request
+from leasehold.model.resources import NodeResources
 from leasehold.model.use import Segment
 from leasehold.routing.moments import StreamMoments
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import gpus_had
 
 UNKNOWN_MS = -1
 
@@ -37,7 +39,8 @@ UNKNOWN_MS = -1
 class SnapshotSite:
     """A site of the gateway's own.
 
-    ``confirms_starts``, ``images``, ``login``  as in `leasehold.gateway.settings.SiteSettings`
+    ``can_notify``, ``hands_over``, ``confirms_starts``, ``nodes``, ``images``, ``login``  as in
+                         `leasehold.gateway.settings.SiteSettings`
     ``lends``            whether its owner takes new guests
     ``is_silent``        whether its machines do not answer
     """
@@ -48,7 +51,10 @@ class SnapshotSite:
     resources: dict[str, int] = field(default_factory=dict)
     can_suspend: bool = True
     can_migrate: bool = True
+    hands_over: bool = True
+    can_notify: bool = False
     confirms_starts: bool = True
+    nodes: tuple[NodeResources, ...] = ()
     images: tuple[str, ...] = ()
     login: bool = False
     lends: bool = True
@@ -62,7 +68,10 @@ class SnapshotSite:
             plain,
             can_suspend=self.can_suspend,
             can_migrate=self.can_migrate,
+            hands_over=self.hands_over,
+            can_notify=self.can_notify,
             confirms_starts=self.confirms_starts,
+            nodes=self.nodes,
             images=self.images,
             login=self.login,
         )
@@ -204,7 +213,8 @@ def _sharing(snapshot: Snapshot) -> Sharing | None:
         return None
     domains = domain_by_site(snapshot.domains)
     places = [
-        Provider(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, "")) for site in snapshot.sites
+        Provider(site.name, {CPUS: site.slots, **gpus_had(site.nodes), **site.resources}, domains.get(site.name, ""))
+        for site in snapshot.sites
     ]
     return Sharing(places, snapshot.sharing.settings(), domains=domains)
 

@@ -10,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import floor, sqrt
 from statistics import fmean, stdev
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from leasehold.configuration.agreements import agreement_from_dict
 from leasehold.configuration.policies import find_routing_policy, find_victim_policy
+from leasehold.configuration.tables import DomainSpec
 from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld, learnt_by
 from leasehold.forecasting.learnt import Arrivals, RunTimes
 from leasehold.forecasting.snapshot import Snapshot, SnapshotSite, running
@@ -61,12 +58,42 @@ class AddSite:
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with the change; raises InvalidField for a name that is taken."""
-        if any(site.name == self.add_site for site in snapshot.sites):
-            raise InvalidField("add_site", self.add_site, "a name that no site has")
+        if not self.add_site:
+            raise InvalidField("add_site", self.add_site, "the name of the new site")
         _check_slots(self.slots)
         first = snapshot.sites[0]
-        added = replace(first, name=self.add_site, slots=self.slots, lends=True, is_silent=False, outages=())
-        return replace(snapshot, sites=(*snapshot.sites, added))
+        added = replace(first, name=self.add_site, slots=self.slots, nodes=(), lends=True, is_silent=False, outages=())
+        return _with_one_more(snapshot, added)
+
+    def events(self) -> list[Event]:
+        """Say what the gateway is told right away."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class AddDescribedSite:
+    """There is one more site, with nothing on it, as its owner describes it.
+
+    ``agreements``  in force besides the others, or in the place of those of their names; about this site
+    ``domain``      the virtual domain that it is in, "" for none
+    """
+
+    described: SnapshotSite
+    agreements: tuple[Agreement, ...] = ()
+    domain: str = ""
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with the change; raises InvalidField for a name that is taken, or another's agreement."""
+        name = self.described.name
+        changed = _with_one_more(snapshot, self.described)
+        if self.domain:
+            changed = replace(changed, domains=_domains_with(changed, name, self.domain))
+        for agreement in self.agreements:
+            if agreement.provider not in (name, self.domain):
+                expected = f"{name}, the site that is added{f', or {self.domain}' if self.domain else ''}"
+                raise InvalidField("agreement.provider", agreement.provider, expected)
+            changed = Agree(agreement).apply(changed)
+        return changed
 
     def events(self) -> list[Event]:
         """Say what the gateway is told right away."""
@@ -88,6 +115,8 @@ class ChangeSite:
         before: SnapshotSite = snapshot.site(self.site)
         if self.slots is not None:
             _check_slots(self.slots)
+            if before.nodes:
+                raise InvalidField("slots", self.slots, f"nothing: {self.site} is planned by its nodes")
         for name in (self.local_policy, self.guest_policy):
             if name is not None:
                 reservation_depth(name)
@@ -177,44 +206,23 @@ class Lend:
         return []
 
 
-Change = Drain | AddSite | ChangeSite | Policy | Agree | Load | Lend
-
-_KINDS: Mapping[str, type] = {
-    "drain": Drain,
-    "add_site": AddSite,
-    "site": ChangeSite,
-    "policy": Policy,
-    "agreement": Agree,
-    "load": Load,
-    "lend": Lend,
-}
-"""The field by which each kind of change is told."""
+Change = Drain | AddSite | AddDescribedSite | ChangeSite | Policy | Agree | Load | Lend
 
 
-def read_changes(changes: Iterable[Mapping[str, Any]]) -> list[Change]:
-    """Read changes from JSON; raises InvalidField for what is none."""
-    made: list[Change] = []
-    for index, change in enumerate(changes):
-        kind = next((kind for key, kind in _KINDS.items() if key in change), None)
-        if kind is None:
-            raise InvalidField(f"changes[{index}]", dict(change), f"one of {', '.join(_KINDS)}")
-        if kind is Agree:
-            made.append(_agree(index, change["agreement"]))
-            continue
-        try:
-            made.append(TypeAdapter(kind).validate_python(dict(change), strict=False))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(["changes", str(index), *map(str, first["loc"])])
-            raise InvalidField(place, first["input"], first["msg"][0].lower() + first["msg"][1:]) from None
-    return made
+def _with_one_more(snapshot: Snapshot, site: SnapshotSite) -> Snapshot:
+    domains = (domain.name for domain in snapshot.domains)
+    if site.name in {*(one.name for one in snapshot.sites), *domains}:
+        raise InvalidField("add_site", site.name, "a name that no site has, and no domain")
+    return replace(snapshot, sites=(*snapshot.sites, site))
 
 
-def _agree(index: int, document: object) -> Agree:
-    """Read an agreement under the keys of a file of agreements."""
-    if not isinstance(document, Mapping):
-        raise InvalidField(f"changes.{index}.agreement", document, "an agreement, under the keys of its file")
-    return Agree(agreement_from_dict(document))
+def _domains_with(snapshot: Snapshot, site: str, domain: str) -> tuple[DomainSpec, ...]:
+    """Put a site into a virtual domain, there before or not; raises InvalidField for the name of a site."""
+    if any(one.name == domain for one in snapshot.sites):
+        raise InvalidField("domain", domain, "a name that no site has")
+    before = next((one for one in snapshot.domains if one.name == domain), DomainSpec(domain, ()))
+    with_it = replace(before, sites=tuple(dict.fromkeys([*before.sites, site])))
+    return (*(one for one in snapshot.domains if one.name != domain), with_it)
 
 
 def _check_slots(slots: int) -> None:

@@ -22,7 +22,7 @@ from leasehold.forecasting.estimates import Foreseen, LeaseEstimates, estimate, 
 from leasehold.forecasting.file import snapshot_bytes, snapshot_of
 from leasehold.forecasting.futures import Forecast
 from leasehold.forecasting.snapshot import Snapshot
-from leasehold.forecasting.what_if import Comparison, compare, read_changes
+from leasehold.forecasting.what_if import Change, Comparison, compare
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.request import LeaseType, Request
 
@@ -32,6 +32,7 @@ _PATIENCE = 6
 """How many times its budget of processor time a forecast may take by the clock, where the machine is busy."""
 _ESTIMATES = TypeAdapter(list[LeaseEstimates])
 _COMPARISON = TypeAdapter(Comparison)
+_CHANGES: TypeAdapter[tuple[Change, ...]] = TypeAdapter(tuple[Change, ...])
 _FORESEE = TypeAdapter(tuple[Request, tuple[LeaseType, ...]])
 _FORESEEN = TypeAdapter(list[Foreseen])
 _JOBS = TypeAdapter(tuple[Request, ...])
@@ -60,10 +61,10 @@ def ask_estimates(
 
 
 def ask_comparison(
-    snapshot: Snapshot, changes: Sequence[Json], *, horizon_ms: int, replications: int, seed: int, budget_s: float
+    snapshot: Snapshot, changes: Sequence[Change], *, horizon_ms: int, replications: int, seed: int, budget_s: float
 ) -> bytes:
     """Write a request to compare a snapshot with itself after changes, for at most about so many seconds of work."""
-    asked = {"changes": list(changes), "horizon_ms": horizon_ms}
+    asked = {"changes": _CHANGES.dump_python(tuple(changes), mode="json"), "horizon_ms": horizon_ms}
     return _message(
         asked | {"replications": replications, "seed": seed, "budget_s": budget_s}, snapshot_bytes(snapshot)
     )
@@ -141,8 +142,9 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
 
     may_go_on = partial(_is_left, cpu_until_s, until_s)
     if "changes" in asked:
+        changes = _CHANGES.validate_json(json.dumps(asked["changes"]), strict=True)
         how = Forecast(asked["replications"], asked["seed"], asked["horizon_ms"], may_go_on=may_go_on)
-        return _COMPARISON.dump_json(compare(snapshot, read_changes(asked["changes"]), how))
+        return _COMPARISON.dump_json(compare(snapshot, changes, how))
     how = Forecast(asked["replications"], asked["seed"], may_go_on=may_go_on)
     if "foresee" in asked:
         request, kinds = _FORESEE.validate_json(json.dumps(asked["foresee"]))

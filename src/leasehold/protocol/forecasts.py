@@ -147,7 +147,8 @@ class WhatIfSpec(RequestModel):
     ] = Field(
         description='Each one of `{"drain": SITE}`, `{"add_site": NAME, "slots": N}`, `{"site": NAME, "slots": N}` '
         '(also `local_policy`, `guest_policy`, `victims`), `{"policy": NAME}`, `{"load": FACTOR}`, '
-        '`{"lend": SITE, "share": S}`.'
+        '`{"lend": SITE, "share": S}`, `{"agreement": {...}}`. `add_site` also takes the table of a site under the '
+        "keys of `[[cluster]]`, with `machines` (what they can do); beside it `agreement`, a list, and `domain`."
     )
     horizon_s: Duration = Field(default=86_400, description="How far to look, in seconds.")
     replications: Annotated[int, Field(strict=True, ge=2, le=MAX_REPLICATIONS)] = Field(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from leasehold.configuration.declaration import Below, Key, Plain, Table
@@ -39,12 +39,20 @@ from leasehold.service.drivers.ec2 import options as ec2
 from leasehold.service.drivers.emulated import options as emulated
 from leasehold.service.drivers.libvirt import options as libvirt
 from leasehold.service.drivers.opennebula import options as opennebula
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.qemu import options as qemu
 from leasehold.service.drivers.registry import check_options
 from leasehold.service.drivers.slurm import options as slurm
 from leasehold.service.tls import check_listening
 
-_READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
+
+class _Options(Protocol):
+    @property
+    def able(self) -> Capabilities:
+        """What machines with these options can do."""
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], _Options]] = {
     "emulated": emulated.read_options,
     "qemu": qemu.read_options,
     "slurm": slurm.read_options,
@@ -135,7 +143,26 @@ def _read_sharing(keys: Keys) -> SharingSpec:
 
 def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
     values = CLUSTER.values(keys)
-    options = _read_options(keys, values["driver"])
+    return _site(keys, values, _read_options(keys, values["driver"]), defaults)
+
+
+def read_bare_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
+    """Read a site whatever its machines are: options of theirs are not looked at.
+
+    Raises InvalidField or UnknownName with the place of the key as field, InputError for a policy's file.
+    """
+    values = CLUSTER.values(keys)
+    keys.take(values["driver"], None)
+    return _site(keys, values, {}, defaults)
+
+
+def capabilities_of(site: SiteSpec) -> Capabilities:
+    """Say what the machines of a site can do as far as its options tell; of other people's kinds: the usual."""
+    read = _READERS.get(site.driver)
+    return read(site.options).able if read is not None else Capabilities()
+
+
+def _site(keys: Keys, values: dict[str, Any], options: Mapping[str, Any], defaults: ClusterTerms) -> SiteSpec:
     terms = read_terms(keys, defaults)
     if terms.non_preemptable_share and terms.non_preemptable_max_ms is None:
         expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"

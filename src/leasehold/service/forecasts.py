@@ -46,6 +46,7 @@ from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store
 from leasehold.service.waiting_jobs import WaitingJob, waiting_jobs
+from leasehold.service.what_if import read_changes
 
 ESTIMATES = "estimates"
 """Name of the text in the store that has predictions, scores and what was learnt."""
@@ -433,7 +434,7 @@ class Forecasts:
         snapshot = await self._snapshot()
         request = worker.ask_comparison(
             snapshot,
-            list(changes),
+            read_changes(changes, snapshot.reference_mips),
             horizon_ms=horizon_ms,
             replications=replications,
             seed=seed,

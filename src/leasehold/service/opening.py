@@ -85,24 +85,29 @@ def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilitie
         0,
         config.service.reference_mips,
         config.gateway,
-        tuple(
-            SnapshotSite(
-                site.name,
-                site.slots,
-                site.terms,
-                dict(site.resources),
-                capabilities[site.name].suspend,
-                capabilities[site.name].migrate,
-                images=capabilities[site.name].images,
-                login=capabilities[site.name].login,
-            )
-            for site in config.clusters
-        ),
+        tuple(snapshot_site(site, capabilities[site.name]) for site in config.clusters),
         (),
         GatewayMemory({}, {}, {}),
         sharing=config.sharing,
         domains=config.domains,
         agreements=(),
+    )
+
+
+def snapshot_site(site: SiteSpec, can: Capabilities) -> SnapshotSite:
+    """Give a site as a snapshot has it, with nothing on it."""
+    return SnapshotSite(
+        site.name,
+        site.slots,
+        site.terms,
+        dict(site.resources),
+        can.suspend,
+        can.migrate,
+        can.hands_over,
+        can.notice,
+        nodes=site.nodes,
+        images=can.images,
+        login=can.login,
     )
 
 

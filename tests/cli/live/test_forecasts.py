@@ -181,6 +181,10 @@ class TestWhatIf:
             (("drain", "das3", "--horizon", "soon"), "--horizon: got 'soon'"),
             (("drain", "das3", "--replications", "1"), "--replications"),
             (("add-site", "new", "--slots", "0"), "--slots"),
+            (("add-site", "new"), "--slots and --file: missing, expected one of them"),
+            (("add-site", "new", "--slots", "4", "--file", "x.toml"), "--slots and --file: got '4 and x.toml'"),
+            (("add-site", "--slots", "4"), "NAME: missing, expected a name beside --slots"),
+            (("add-site", "--file", "missing.toml"), "missing.toml"),
             (("agreement", "missing.toml"), "missing.toml"),
             (("drain", "das3", "--on", "missing.json"), "missing.json"),
         ],
@@ -192,6 +196,22 @@ class TestWhatIf:
         assert (said.code, said.out) == (2, "")
         assert named in said.err
         assert gateway.asked == []
+
+    def test_a_site_is_added_as_its_file_says(self, cli: Cli, gateway: Gateway, tmp_path: Path, snapshot: Path) -> None:
+        gateway.answer("POST", "/v1/whatif", Reply(body=WHAT_IF))
+        file = tmp_path / "lyon.toml"
+        agreed = '[[agreement]]\nname = "a"\nprovider = "lyon"\nconsumer = "*"\nkind = "no-limit"\nlending_limit = 4\n'
+        file.write_text(f'[[cluster]]\nname = "lyon"\nslots = 16\nlocal_policy = "easy"\n{agreed}', encoding="utf-8")
+        assert cli("whatif", "add-site", "--file", str(file)).code == 0
+        [change] = gateway.asked[0].body["changes"]
+        assert {key: change["add_site"][key] for key in ("name", "slots", "local_policy")} == {
+            "name": "lyon", "slots": 16, "local_policy": "easy",
+        }  # fmt: skip
+        assert [one["lending_limit"] for one in change["agreement"]] == [4]
+        asked = ("--on", str(snapshot), "--horizon", "10m", "--replications", "2", "--json")
+        found = json.loads(cli("whatif", "add-site", "--file", str(file), *asked).out)["what_if"]
+        assert {one["site"] for one in found["figures"]} == {"", "alpha", "beta", "gamma", "lyon"}
+        assert len(gateway.asked) == 1
 
     def test_from_a_snapshot_without_a_gateway(self, cli: Cli, gateway: Gateway, snapshot: Path) -> None:
         asked = ("--on", str(snapshot), "--horizon", "10m", "--replications", "2")

@@ -173,6 +173,23 @@ def test_what_if_compares_the_future_as_it_is_with_that_after_a_change(house: Ho
     assert house.ask("GET", "/v1/sites/das3", admin).json()["slots"] == 64
 
 
+def test_a_site_is_added_with_its_rules_and_agreements(house: House) -> None:
+    admin = house.token(Role.FEDERATION_ADMIN)
+    for _ in range(6):
+        house.submit(house.token(), vms=30, duration_s=1200)
+    site = {"name": "new", "slots": 60, "local_policy": "easy"}
+    limit = {"name": "none", "provider": "new", "consumer": "*", "kind": "no-limit", "lending_limit": 0}
+    figures = []
+    for change in ({"add_site": site}, {"add_site": site, "agreement": [limit]}):
+        body = {"changes": [change], "horizon_s": 3600, "replications": 2}
+        answer = house.ask("POST", "/v1/whatif", admin, json=body)
+        assert answer.status_code == 200, answer.text
+        figures.append({(one["site"], one["name"]): one["changed"] for one in answer.json()["figures"]})
+    assert figures[0]["new", "guest_vm_h"] > 0
+    assert figures[1]["new", "guest_vm_h"] == 0
+    assert "new" not in house.ask("GET", "/v1/sites", admin).text
+
+
 def test_a_change_that_makes_no_sense_is_named(house: House) -> None:
     admin = house.token(Role.FEDERATION_ADMIN)
     cases = {
@@ -181,6 +198,8 @@ def test_a_change_that_makes_no_sense_is_named(house: House) -> None:
         "nonsense": [{"policy": "nonsense"}],
         "share": [{"lend": "das3", "share": 2}],
         "changes.0.slots": [{"add_site": "new", "slots": "many"}],
+        "changes.0.add_site.slots": [{"add_site": {"name": "new", "slots": 0}}],
+        "das3": [{"add_site": {"name": "das3", "slots": 4}}],
     }
     for expected, changes in cases.items():
         answer = house.ask("POST", "/v1/whatif", admin, json={"changes": changes, "horizon_s": 60, "replications": 2})

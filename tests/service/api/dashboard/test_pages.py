@@ -716,8 +716,9 @@ def test_what_if_shows_two_futures_to_those_who_may_ask_and_changes_nothing(hous
     for said in ("guests wait", "own users wait", "all sites", "lyon"):
         assert said in page.text
     assert house.ask("GET", "/v1/sites/das3", admin).json()["slots"] == 64
+    assert "new" in Page(get(house, "/what-if?add=new&add_slots=16&horizon=1", admin).text).text
     wrong = ("slots=x&resize=das3", "slots=4", "load=nan", "load=101", "load=x", "policy=nonsense", "", "drain=%3Cb%3E",
-             "resize=das3&slots=0")  # fmt: skip
+             "resize=das3&slots=0", "add=new", "add_slots=4", "add=lyon&add_slots=4")  # fmt: skip
     for query in wrong:
         answer = get(house, f"/what-if?{query}&horizon=1", admin)
         assert (answer.status_code, 'role="alert"' in answer.text, "<b>" in answer.text) == (422, True, False), query

@@ -887,13 +887,19 @@ def _changes(fields: Mapping[str, str]) -> WhatIfSpec:
     if fields.get("load"):
         changes.append({"load": _finite(fields, "load")})
     if fields.get("resize") or fields.get("slots"):
-        slots = fields.get("slots", "")
-        if not slots.isdecimal() or not slots.isascii() or len(slots) > _DIGITS:
-            raise InvalidField("slots", slots, f"a whole number of at most {_DIGITS} digits")
-        changes.append({"site": fields.get("resize", ""), "slots": int(slots)})
+        changes.append({"site": fields.get("resize", ""), "slots": _size(fields, "slots")})
+    if fields.get("add") or fields.get("add_slots"):
+        changes.append({"add_site": fields.get("add", ""), "slots": _size(fields, "add_slots")})
     if not changes:
         raise InvalidField("changes", "", "at least one change")
     return WhatIfSpec(changes=changes, horizon_s=round(_finite(fields, "horizon") * 3600, 3))
+
+
+def _size(fields: Mapping[str, str], name: str) -> int:
+    slots = fields.get(name, "")
+    if not slots.isdecimal() or not slots.isascii() or len(slots) > _DIGITS:
+        raise InvalidField(name, slots, f"a whole number of at most {_DIGITS} digits")
+    return int(slots)
 
 
 _DIGITS = 9

@@ -270,14 +270,7 @@ class Ec2Provider(Provider):
     @property
     def capabilities(self) -> Capabilities:
         """What these machines can do."""
-        options = self._options
-        return Capabilities(
-            suspend=options.hibernate,
-            migrate=False,
-            commands=options.commands,
-            images=tuple(sorted(options.images)),
-            login=options.commands,
-        )
+        return self._options.able
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every machine with the tag of this site, page by page."""

@@ -9,6 +9,7 @@ from leasehold.configuration.declaration import Flag, Seconds, Table, Text, Text
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 _ADDRESS = re.compile(r"https?://[^/\s@]+(/\S*)?")
@@ -80,6 +81,17 @@ class Ec2Options:
             least_ms=1_000,
         ),
     ] = 600_000
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do."""
+        return Capabilities(
+            suspend=self.hibernate,
+            migrate=False,
+            commands=self.commands,
+            images=tuple(sorted(self.images)),
+            login=self.commands,
+        )
 
     @property
     def settings(self) -> ReconcilerSettings:

@@ -44,7 +44,7 @@ class EmulatedDriver:
             setup.reference_mips,
             setup.overhead,
             options.boot_ms,
-            replace(options.capabilities, images=options.images),
+            options.able,
             options.nodes or planned_nodes(setup.nodes),
         )
         self._clock = setup.clock
@@ -60,8 +60,7 @@ class EmulatedDriver:
     @property
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
-        able = self._hardware.capabilities
-        return replace(able, notice=True, hands_over=able.migrate)
+        return self._hardware.capabilities
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence; raises ConnectionError where the line is cut."""

@@ -1,7 +1,7 @@
 """What the configuration says of an emulated site: its nodes, what its machines can do, and its faults."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Annotated
 
@@ -155,6 +155,12 @@ class EmulatedOptions:
         tuple[str, ...], ImageNames("images that a lease may name", more="; they are names, and change nothing")
     ] = ()
     faults: Annotated[Faults, Within("faults and their probabilities", FAULTS)] = field(default_factory=Faults)
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do."""
+        able = self.capabilities
+        return replace(able, images=self.images, notice=True, hands_over=able.migrate)
 
 
 OPTIONS = Table(EmulatedOptions, "Capabilities and faults of its emulated machines.")

@@ -154,12 +154,7 @@ class LibvirtProvider(Provider):
     @property
     def capabilities(self) -> Capabilities:
         """What these machines can do."""
-        return Capabilities(
-            suspend=self._options.suspend,
-            migrate=self._options.peer_uri is not None,
-            commands=self._options.guest_agent,
-            images=tuple(sorted(self._options.images)),
-        )
+        return self._options.able
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every domain that has a name of this site."""

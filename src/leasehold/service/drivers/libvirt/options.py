@@ -10,6 +10,7 @@ from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds,
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 CONSOLES = "/var/log/libvirt/qemu"
@@ -100,6 +101,16 @@ class LibvirtOptions:
         int,
         Seconds("time for machines to come up, after which the lease has failed", least_ms=1_000),
     ] = 300_000
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do."""
+        return Capabilities(
+            suspend=self.suspend,
+            migrate=self.peer_uri is not None,
+            commands=self.guest_agent,
+            images=tuple(sorted(self.images)),
+        )
 
     @property
     def settings(self) -> ReconcilerSettings:

@@ -206,14 +206,7 @@ class OpenNebulaProvider(Provider):
     @property
     def capabilities(self) -> Capabilities:
         """What these machines can do."""
-        options = self._options
-        return Capabilities(
-            suspend=options.save != "none",
-            migrate=False,
-            commands=options.commands,
-            images=tuple(sorted(options.images)),
-            login=options.commands,
-        )
+        return self._options.able
 
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every machine with the mark of this site; what was made twice is removed, while it is on hold."""

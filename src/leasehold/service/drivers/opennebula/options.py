@@ -11,6 +11,7 @@ from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds,
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageNumbers
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 SAVE = ("stop", "suspend", "none")
@@ -98,6 +99,17 @@ class OpenNebulaOptions:
             least_ms=1_000,
         ),
     ] = 600_000
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do."""
+        return Capabilities(
+            suspend=self.save != "none",
+            migrate=False,
+            commands=self.commands,
+            images=tuple(sorted(self.images)),
+            login=self.commands,
+        )
 
     @property
     def settings(self) -> ReconcilerSettings:

@@ -11,6 +11,7 @@ from leasehold.configuration.declaration import Choice, Flag, Seconds, Table, Te
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable, command_prefix
+from leasehold.service.drivers.protocol import Capabilities
 
 
 class OnSuspend(StrEnum):
@@ -99,6 +100,18 @@ class SlurmOptions:
     probe_every_ms: Annotated[int, Seconds("interval of the probes of each node's software; 0: never")] = 86_400_000
     look_every_ms: Annotated[int, Seconds("interval of `squeue`", more=" while no orders are open", least_ms=1)] = 2_000
     answer_within_ms: Annotated[int, Seconds("timeout of a Slurm command", least_ms=1)] = 15_000
+
+    @property
+    def able(self) -> Capabilities:
+        """What its machines can do."""
+        return Capabilities(
+            suspend=self.suspend is not OnSuspend.NONE,
+            migrate=False,
+            commands=True,
+            native_queue=True,
+            notice=True,
+            images=tuple(sorted(self.images)),
+        )
 
 
 OPTIONS = Table(SlurmOptions, "Machines of the site under Slurm.")

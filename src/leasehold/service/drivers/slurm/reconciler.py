@@ -16,7 +16,6 @@ from leasehold.model.resources import gpus_text
 from leasehold.service.drivers.facts import not_one_per_node
 from leasehold.service.drivers.protocol import (
     SIGNAL,
-    Capabilities,
     Clock,
     Observation,
     Order,
@@ -55,14 +54,7 @@ class JobReconciler:
         slots: int,
         clock: Clock,
     ) -> None:
-        self.capabilities = Capabilities(
-            suspend=options.suspend is not OnSuspend.NONE,
-            migrate=False,
-            commands=True,
-            native_queue=True,
-            notice=True,
-            images=tuple(sorted(options.images)),
-        )
+        self.capabilities = options.able
         self.instances = DesiredState(JobInstance, slots, self.capabilities, store.instances(), store.tombstones())
         self.suspect_since_ms: dict[str, int] = {}
         self._slurm = slurm
