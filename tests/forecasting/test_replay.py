@@ -93,8 +93,15 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path: Path) -> None:
         1: ('{"format": "other"}', "not a snapshot"),
         2: (text[1][:-2], "SHA-256"),
         3: ('{"at_ms": 1}', "not an instant"),
-        4: ('{"at_ms": 1, "events": [{"event": "Tick", "site": 3}], "effects": []}', "event: site: input should be"),
-        5: ('{"at_ms": 1, "events": [{"event": "Exec"}], "effects": []}', "not an instant"),
+        4: (
+            '{"at_ms": 1, "told": [], "events": [{"event": "Tick", "site": 3}], "effects": []}',
+            "event: site: input should be",
+        ),
+        5: ('{"at_ms": 1, "told": [], "events": [{"event": "Exec"}], "effects": []}', "not an instant"),
+        6: (
+            '{"at_ms": 1, "told": [{"told": "ProviderLeft", "name": 3}], "events": [], "effects": []}',
+            "told: name: input should be",
+        ),
     }
     for number, (line, problem) in cases.items():
         bad = tmp_path / f"bad-{number}.json"

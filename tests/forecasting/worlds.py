@@ -17,7 +17,6 @@ from leasehold.forecasting.snapshot import (
     SnapshotSite,
     copied,
     empty_gateway,
-    here,
     memory_of,
     rebuild,
 )
@@ -92,7 +91,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 def taken(made: Snapshot, gateway: Gateway, now_ms: int, seed: int) -> Snapshot:
     """Take a snapshot of a gateway, through its bytes."""
-    found = replace(made, taken_ms=now_ms, leases=copied(here(gateway)), memory=memory_of(gateway), seed=seed)
+    found = replace(made, taken_ms=now_ms, leases=copied(gateway.leases.values()), memory=memory_of(gateway), seed=seed)
     return snapshot_of(snapshot_bytes(found))
 
 
@@ -154,5 +153,5 @@ def snapshot_after(
     for now_ms in world.run(until_ms):
         if now_ms == until_ms:
             break
-    snapshot = replace(made, taken_ms=until_ms, leases=copied(here(gateway)), memory=memory_of(gateway))
+    snapshot = replace(made, taken_ms=until_ms, leases=copied(gateway.leases.values()), memory=memory_of(gateway))
     return snapshot, world, history

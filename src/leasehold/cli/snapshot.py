@@ -1,7 +1,7 @@
 """``leasehold snapshot``: what decisions rest on, as a file that can be looked at, decided again, and sent."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json, answer_table
+
+if TYPE_CHECKING:
+    from leasehold.gateway.sites import RemoteTold
 
 app = typer.Typer(help="Take snapshots of a gateway, decide again what followed, and hide names.", no_args_is_help=True)
 
@@ -54,6 +57,7 @@ def take(
 def inspect(file: File, json: Json = False) -> None:
     """Show what is in a snapshot."""
     from leasehold.forecasting.file import read, snapshot_bytes
+    from leasehold.forecasting.snapshot import holds_since_ms
     from leasehold.protocol.fields import moment_at
 
     recording = read(file)
@@ -78,10 +82,34 @@ def inspect(file: File, json: Json = False) -> None:
                 "silent" if site.is_silent else "lends" if site.lends else "drained",
             ]
         )
+    for told in snapshot.remotes:
+        there = [lease for lease in snapshot.leases if lease.site == told.name]
+        held = [lease for lease in there if holds_since_ms(lease) >= 0]
+        rows.append(
+            [
+                told.name,
+                str(told.slots),
+                "unknown",
+                str(sum(lease.vms for lease in held)),
+                str(len(there) - len(held)),
+                "silent" if told.silent else "drained" if told.name in snapshot.drained or not told.lends else "lends",
+            ]
+        )
     answer_table(["site", "slots", "own", "guests", "waiting", ""], rows, range(1, 5))
+    for told in snapshot.remotes:
+        answer(_not_known(told))
     waiting = sum(not lease.site for lease in snapshot.leases)
     answer(f"{len(snapshot.leases)} open leases, {waiting} at no site; {len(snapshot.history)} requests of the past")
     answer(f"{len(snapshot.agreements or ())} agreements; {len(recording.instants)} instants recorded after it")
+
+
+def _not_known(told: "RemoteTold") -> str:
+    """Say of a site that decides for itself, or a peer, what a snapshot cannot have of it."""
+    if told.is_peer:
+        return f"{told.name} is a peer: of what is there, its widest site and what that had free are known, no more"
+    others = max(0, told.slots - told.free_vms - told.running_guest_vms)
+    who = f"{others} VMs held by its own users are taken to stay so"
+    return f"{told.name} has a manager of its own: only this gateway's leases there are known; {who}"
 
 
 @app.command()

@@ -4,8 +4,8 @@ A file is text, compressed where its name ends in ``.gz``; each line is one JSON
 
 1. the header: format, version, and the SHA-256 of the next line;
 2. the snapshot (`leasehold.forecasting.snapshot.Snapshot`);
-3. one line for each instant that followed: its time, the events that the gateway was told, and the effects that it
-   returned, in the fields of their classes in `leasehold.model`.
+3. one line for each instant that followed: its time, what the gateway was told besides events before it
+   (`leasehold.gateway.gateway.Told`), the events, and the effects that it returned, in the fields of their classes.
 
 A file is read with the types that its classes declare, and anything else is refused in one line.
 """
@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from leasehold import __version__
 from leasehold.forecasting.snapshot import Snapshot
+from leasehold.gateway.gateway import Told
 from leasehold.model.coallocation import CoAllocation
 from leasehold.model.effect import Effect
 from leasehold.model.errors import InputError
@@ -35,6 +36,7 @@ FORMAT = "leasehold-snapshot"
 VERSION = 2
 
 _EVENTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
+_TOLD: dict[str, type] = {kind.__name__: kind for kind in get_args(Told)}
 _LEASE_SHOWN = (
     *("id", "state", "site", "vms", "reserved_ms", "span_ms", "held_since_ms", "overhead_ms", "work_left"),
     *("incarnation", "preemptions", "migrations", "overhead_vm_ms"),
@@ -44,11 +46,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """What happened at one time: the events that the gateway was told, and the effects that it returned, as JSON."""
+    """What happened at one time: the events that the gateway was told, and the effects that it returned, as JSON.
+
+    ``told`` is what it was told besides events since the instant before.
+    """
 
     at_ms: int
     events: tuple[Json, ...]
     effects: tuple[Json, ...]
+    told: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,18 @@ def read_event(event: Mapping[str, Any]) -> Event:
     """Make an event of its JSON; raises ValidationError or KeyError for what is none."""
     rest = {key: value for key, value in event.items() if key != "event"}
     made: Event = _adapter(_EVENTS[event["event"]]).validate_json(json.dumps(rest), strict=True)
+    return made
+
+
+def write_told(told: Iterable[Told]) -> tuple[Json, ...]:
+    """Give what a gateway was told besides events as JSON, each with the name of its class."""
+    return tuple({"told": type(one).__name__, **_adapter(type(one)).dump_python(one, mode="json")} for one in told)
+
+
+def read_told(told: Mapping[str, Any]) -> Told:
+    """Make of its JSON what a gateway was told; raises ValidationError or KeyError for what is none."""
+    rest = {key: value for key, value in told.items() if key != "told"}
+    made: Told = _adapter(_TOLD[told["told"]]).validate_json(json.dumps(rest), strict=True)
     return made
 
 
@@ -148,7 +166,8 @@ def write_content(path: Path, data: bytes) -> None:
 
 
 def _instant_bytes(instant: Instant) -> bytes:
-    return json.dumps({"at_ms": instant.at_ms, "events": instant.events, "effects": instant.effects}).encode()
+    plain = {"at_ms": instant.at_ms, "told": instant.told, "events": instant.events, "effects": instant.effects}
+    return json.dumps(plain).encode()
 
 
 def read(path: Path) -> Recording:
@@ -189,18 +208,27 @@ def _header(path: Path, line: bytes) -> Json:
 
 
 def _instant(path: Path, number: int, line: bytes) -> Instant:
+    what = "event"
     try:
         found = json.loads(line)
-        instant = Instant(found["at_ms"], tuple(found["events"]), tuple(found["effects"]))
+        instant = Instant(found["at_ms"], tuple(found["events"]), tuple(found["effects"]), tuple(found["told"]))
         if type(instant.at_ms) is not int:
             raise InputError(path, number, "at_ms: expected whole milliseconds")
         for event in instant.events:
             read_event(event)
+        what = "told"
+        for told in instant.told:
+            read_told(told)
     except ValidationError as error:
-        raise InputError(path, number, f"event: {_first(error)}") from None
+        raise InputError(path, number, f"{what}: {_first(error)}") from None
     except (ValueError, TypeError, KeyError):
-        raise InputError(path, number, "not an instant, expected at_ms, events and effects") from None
+        raise InputError(path, number, "not an instant, expected at_ms, told, events and effects") from None
     return instant
+
+
+def told_in(instant: Instant) -> list[Told]:
+    """Make what was told before an instant; as valid as the file was when it was read."""
+    return [read_told(told) for told in instant.told]
 
 
 def events_of(instant: Instant) -> list[Event]:

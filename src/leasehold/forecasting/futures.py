@@ -4,6 +4,10 @@ In each replication the gateway of the snapshot goes on by itself: leases run fo
 draws of a lease depend on the seed, the replication and its number alone, those of arrivals on seed and replication:
 two snapshots with the same seed meet the same chance (common random numbers), so that their differences are theirs.
 
+A site that decides for itself, and a peer, is a gateway of its own there, with one site that confirms starts, as large
+as was last reported. Of what it has, others keep as much as they hold now: its own users are not known. What can be
+had through a peer counts as if it were at the peer.
+
 What is not foreseen: failures, what users cancel or extend, and what other gateways send.
 """
 
@@ -12,23 +16,47 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 
+from leasehold.forecasting.elsewhere import Elsewhere, elsewhere
 from leasehold.forecasting.learnt import Arrivals, Coming, RunTimes
-from leasehold.forecasting.snapshot import UNKNOWN_MS, Snapshot, done_ms, outages, rebuild, running
+from leasehold.forecasting.snapshot import (
+    UNKNOWN_MS,
+    Snapshot,
+    done_ms,
+    holds_since_ms,
+    outages,
+    rebuild,
+    running,
+)
 from leasehold.forecasting.world import Follower, Handler, World
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.sites import RemoteTold, carried_by, report_of
 from leasehold.model.effect import (
+    CommitLease,
     Decision,
     LeaseClosed,
     MigrateLease,
+    OfferLease,
     PartLeased,
+    RecallLease,
     ResumeLease,
     StartLease,
     SuspendLease,
 )
-from leasehold.model.event import Event, LeaseContinues, LeaseSaved, LeaseStarted, Operation, Submitted, Tick
+from leasehold.model.event import (
+    CancelRequested,
+    Event,
+    LeaseCommitted,
+    LeaseContinues,
+    LeaseSaved,
+    LeaseStarted,
+    Operation,
+    SiteReported,
+    Submitted,
+    Tick,
+)
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
-from leasehold.model.reason import Outcome
+from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, Request
 
 FIRST_ARRIVAL = 1 << 40
@@ -95,14 +123,25 @@ class FutureWorld(World):
         *,
         check: bool = False,
         load: float = 1.0,
+        is_elsewhere: bool = False,
     ) -> None:
         """Rebuild the gateway; ``extra`` are requests made right now, ``load`` multiplies what comes.
 
+        Where it ``is_elsewhere`` its leases that are over stay in `closed` until another gateway has learnt of it.
         Raises as `rebuild` does.
         """
         gateway = rebuild(snapshot, stream(seed, replication, "routing"))
         invariants = Invariants(gateway) if check else None
-        super().__init__(gateway, followers, invariants, {PartLeased: self._take_in_part}, may_extend=False)
+        carried_out: dict[type, Handler] = {
+            PartLeased: self._take_in_part,
+            OfferLease: self._offer,
+            RecallLease: self._recall,
+            CommitLease: self._commit,
+        }
+        super().__init__(gateway, followers, invariants, carried_out, may_extend=False)
+        self._remotes: dict[str, RemoteFuture] = {}
+        self.closed: dict[int, tuple[Lease, Reason]] = {}
+        self._is_elsewhere = is_elsewhere
         self.future = Future(taken_ms=snapshot.taken_ms)
         self._snapshot, self._run_times = snapshot, run_times
         self._seed, self._replication = seed, replication
@@ -110,6 +149,19 @@ class FutureWorld(World):
         self._next = next(self._coming, None)
         self._number = FIRST_ARRIVAL
         self.now_ms = snapshot.taken_ms
+        for told in snapshot.remotes:
+            there = elsewhere(snapshot, told)
+            world = FutureWorld(
+                there.snapshot,
+                run_times,
+                _NO_ARRIVALS,
+                seed,
+                replication,
+                [_AsElsewhere(one) for one in followers],
+                check=check,
+                is_elsewhere=True,
+            )
+            self._remotes[told.name] = RemoteFuture(told, there, world, gateway)
         first: list[Event] = [*outages(snapshot.sites), Tick()]
         for lease in list(gateway.leases.values()):
             self._take_up(lease)
@@ -120,15 +172,29 @@ class FutureWorld(World):
 
     def run(self, until_ms: int) -> Iterator[int]:
         """Let time pass until then, or until nothing is left to happen; yields after each instant."""
-        while (now_ms := min(self.due_ms, self._next_ms())) <= until_ms and now_ms != NEVER_MS:
+        while (now_ms := self._next_instant_ms()) <= until_ms and now_ms != NEVER_MS:
             self.now_ms = now_ms
             events: list[Event] = []
+            for remote in self._remotes.values():
+                events += remote.pass_time(now_ms)
             while self._next is not None and self._next.at_ms <= now_ms:
                 events.append(self._arrive(self._next))
                 self._next = next(self._coming, None)
             self.step(now_ms, events)
             yield now_ms
         self.now_ms = min(until_ms, max(self.now_ms, until_ms if self._next is not None else self.now_ms))
+
+    def _next_instant_ms(self) -> int:
+        now_ms = min(self.due_ms, self._next_ms())
+        for remote in self._remotes.values():
+            now_ms = min(now_ms, remote.next_ms())
+        return now_ms
+
+    def open_leases(self) -> Iterator[Lease]:
+        """Give the open leases, each as it is known where it is."""
+        for lease in self.gateway.leases.values():
+            remote = self._remotes.get(lease.site)
+            yield lease if remote is None else remote.world.gateway.leases.get(lease.id, lease)
 
     def _next_ms(self) -> int:
         return NEVER_MS if self._next is None else self._next.at_ms
@@ -160,14 +226,32 @@ class FutureWorld(World):
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         self._know(effect.lease.request)
 
+    def _offer(self, effect: OfferLease, now_ms: int) -> None:
+        lease = effect.lease
+        took_ms = self._actual_work[lease.id] // self.gateway.reference_mips
+        self._remotes[lease.site].offer(lease, took_ms, now_ms, wait=effect.wait)
+
+    def _recall(self, effect: RecallLease, now_ms: int) -> None:
+        self._remotes[effect.lease.site].tell(CancelRequested(effect.lease.id), now_ms)
+
+    def _commit(self, effect: CommitLease, now_ms: int) -> None:
+        self._remotes[effect.lease.site].tell(LeaseCommitted(effect.lease.id), now_ms)
+
     def _take_up(self, lease: Lease) -> None:
         """Go on with a lease that was there."""
         now_ms = self._snapshot.taken_ms
         age_ms = done_ms(lease, self._snapshot)
         taken_ms = self._know(lease.request, age_ms)
-        if lease.held_since_ms >= 0:
+        if holds_since_ms(lease) >= 0:
             left_ms = max(0, taken_ms - age_ms)
             self.future.left[lease.site] = self.future.left.get(lease.site, 0) + lease.vms * left_ms
+        remote = self._remotes.get(lease.site)
+        if remote is not None:
+            if lease.state is LeaseState.WAITING:
+                remote.offer(lease, taken_ms, now_ms, wait=True)
+            if lease.id in self.gateway.dispatcher.recalled:
+                remote.tell(CancelRequested(lease.id), now_ms)
+            return
         match lease.state:
             case LeaseState.RUNNING:
                 self._schedule_end(lease, lease.held_since_ms + lease.overhead_ms)
@@ -185,6 +269,11 @@ class FutureWorld(World):
 
     def _at(self, at_ms: int, event: Event) -> None:
         super()._at(max(at_ms, self.now_ms), event)  # what was over before the snapshot is over now
+
+    def _close(self, effect: LeaseClosed, now_ms: int) -> None:
+        super()._close(effect, now_ms)
+        if self._is_elsewhere:
+            self.closed[effect.lease.id] = (effect.lease, effect.reason)
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
         super()._start(effect, now_ms)
@@ -222,6 +311,89 @@ class FutureWorld(World):
             return planned_ms
         rng = stream(self._seed, self._replication, operation, lease.id, lease.incarnation)
         return max(1, planned_ms * ratios[int(rng.random() * len(ratios))] // experience.factor(operation))
+
+
+class RemoteFuture:
+    """A site that decides for itself, or a peer, in one future: a gateway of its own, and messages to and from it."""
+
+    def __init__(self, told: RemoteTold, there: Elsewhere, world: FutureWorld, gateway: Gateway) -> None:
+        """Begin as it was reported; ``gateway`` is the one that it reports to."""
+        self.world = world
+        self._told, self._gateway = told, gateway
+        self._outside = there.outside
+        self._first_ms = world.now_ms + 1
+        self._inbox: list[tuple[int, Event]] = []
+        self._reported: dict[int, SiteReported | None] = dict.fromkeys(there.leases)
+
+    def next_ms(self) -> int:
+        """When something happens here next, or arrives."""
+        arrives_ms = self._inbox[0][0] if self._inbox else NEVER_MS
+        return min(self.world.due_ms, self._first_ms, arrives_ms)
+
+    def offer(self, lease: Lease, took_ms: int, now_ms: int, *, wait: bool) -> None:
+        """Offer it a lease that takes so long."""
+        request = self._outside(lease.request, now_ms, wait=wait)
+        self.world.expect(request.id, took_ms)
+        self._reported[request.id] = None
+        self.tell(Submitted(request, carried_by(lease)), now_ms)
+
+    def tell(self, event: Event, now_ms: int) -> None:
+        """Send it something, which takes a moment."""
+        self._inbox.append((now_ms + 1, event))
+
+    def pass_time(self, now_ms: int) -> list[Event]:
+        """Let it decide about what has come and what has happened there by now; gives what it reports."""
+        if self.next_ms() > now_ms:
+            return []
+        self._first_ms = NEVER_MS
+        events = [event for at_ms, event in self._inbox if at_ms <= now_ms]
+        self._inbox = [one for one in self._inbox if one[0] > now_ms]
+        self.world.now_ms = now_ms
+        self.world.step(now_ms, events)
+        found: list[Event] = []
+        leases, closed = self.world.gateway.leases, self.world.closed
+        for number in list(self._reported):
+            if number in closed:
+                lease, reason = closed[number]
+            elif number in leases:
+                lease, reason = leases[number], Reason.ROUTED
+            else:
+                continue  # it is still on its way there
+            report = report_of(lease, self._told.name, reason)
+            until_ms = lease.request.prepared_until_ms
+            report.prepared_until_ms = -1 if until_ms is None else until_ms
+            if self._reported[number] != report:
+                self._reported[number] = report
+                found.append(report)
+            if number in closed:
+                del self._reported[number]
+        closed.clear()
+        if not self._told.silent:
+            self._gateway.hear(self._as_it_is())
+        return found
+
+    def _as_it_is(self) -> RemoteTold:
+        [site] = self.world.gateway.sites.values()
+        free_vms = max(0, site.free_vms)
+        return replace(
+            self._told,
+            free_vms=min(free_vms, self._told.slots),
+            guest_waiting_vms=0 if site.guests is None else site.guests.queued_vms(),
+            running_guest_vms=site.allocations.guest_vms,
+            beyond=tuple(replace(one, free_vms=min(free_vms, one.slots)) for one in self._told.beyond),
+        )
+
+
+class _AsElsewhere:
+    """A follower as it sees a site that decides for itself: a lease is over when its gateway learns that."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.handlers: Mapping[type, Handler] = {
+            kind: handler for kind, handler in follower.handlers.items() if kind is not LeaseClosed
+        }
+
+
+_NO_ARRIVALS = Arrivals((), 0)
 
 
 def learnt_by(snapshot: Snapshot) -> tuple[RunTimes, Arrivals]:
@@ -328,6 +500,13 @@ class Forecast:
     may_go_on: Callable[[], bool] = lambda: True
 
 
+def confirming(snapshot: Snapshot) -> frozenset[str]:
+    """Name the sites that say when machines are there: what is elsewhere always does."""
+    return frozenset(
+        [*(site.name for site in snapshot.sites if site.confirms_starts), *(one.name for one in snapshot.remotes)]
+    )
+
+
 def simulate(
     snapshot: Snapshot,
     about: Iterable[int],
@@ -342,7 +521,7 @@ def simulate(
     """
     run_times, arrivals = learnt or learnt_by(snapshot)
     run_times = run_times.with_running(running(snapshot))
-    wanted, confirms = list(about), frozenset(site.name for site in snapshot.sites if site.confirms_starts)
+    wanted, confirms = list(about), confirming(snapshot)
     until_ms = snapshot.taken_ms + how.horizon_ms
     futures: list[Future] = []
     for replication in range(how.replications):

@@ -16,11 +16,13 @@ from leasehold.forecasting.file import (
     same,
     snapshot_bytes,
     snapshot_of,
+    told_in,
     write_effects,
     write_events,
+    write_told,
 )
 from leasehold.forecasting.snapshot import Snapshot, rebuild
-from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.gateway import Gateway, Told
 from leasehold.model.agreement import EVERYBODY
 from leasehold.model.effect import Effect
 from leasehold.model.errors import LeaseholdError
@@ -35,16 +37,23 @@ class Recorder:
         self.snapshot = snapshot
         self._most = most_instants
         self._instants: list[Instant] = []
+        self._told: list[Told] = []
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more is kept."""
         return len(self._instants) >= self._most
 
+    def hear(self, told: Told) -> None:
+        """Keep what a gateway is told besides events, before its next instant."""
+        self._told.append(told)
+
     def note(self, events: Iterable[Event], effects: Iterable[Effect], now_ms: int) -> None:
         """Keep an instant, right after it was decided: effects show leases as they are then."""
         if not self.is_full:
-            self._instants.append(Instant(now_ms, write_events(events), write_effects(effects)))
+            told = write_told(self._told)
+            self._instants.append(Instant(now_ms, write_events(events), write_effects(effects), told))
+        self._told.clear()
 
     def recording(self) -> Recording:
         """Give what was kept so far."""
@@ -80,6 +89,8 @@ def replay(
     """Decide again; ``watch`` sees the gateway after each instant. Raises as `rebuild` does."""
     gateway, effects = rebuild(recording.snapshot), 0
     for index, instant in enumerate(recording.instants):
+        for told in told_in(instant):
+            gateway.hear(told)
         found = write_effects(gateway.handle(events_of(instant), instant.at_ms))
         if not same(found, instant.effects):
             return Replayed(index, effects, _first_difference(index, instant, found))
@@ -103,12 +114,13 @@ def _first_difference(index: int, instant: Instant, found: Sequence[Json]) -> Di
 _NAMED = frozenset(
     {
         *("site", "home", "consumer", "group", "domain", "provider", "path", "from_peer", "parent", "agreement"),
-        *("source", "sites", "revoked"),
+        *("source", "sites", "revoked", "drained", "memory_at", "gateway_id", "via", "onward", "global_id"),
+        *("node", "nodes", "placed"),
     }
 )
-"""Fields that hold names of sites, domains, agreements or consumers, or paths of them."""
+"""Fields that hold names of sites, domains, agreements, consumers or nodes, IDs of gateways, or paths of them."""
 
-_LISTS_OF_NAMED = frozenset({"sites", "domains", "agreements"})
+_LISTS_OF_NAMED = frozenset({"sites", "domains", "agreements", "remotes", "peers", "told", "nodes"})
 """Fields whose entries have a ``name``."""
 
 _PATH_MARKS = "/@"
@@ -153,7 +165,9 @@ def anonymised(recording: Recording) -> Recording:
     Raises LeaseholdError where it would not: where a policy looks at names.
     """
     snapshot = json.loads(snapshot_bytes(recording.snapshot))
-    lines: list[Json] = [{"events": one.events, "effects": one.effects} for one in recording.instants]
+    lines: list[Json] = [
+        {"told": list(one.told), "events": one.events, "effects": one.effects} for one in recording.instants
+    ]
     memory = snapshot.pop("memory")
     known = [*_names_in([snapshot, *lines]), *_names_remembered(memory)]
     names = Names(part for text in known for part in _parts(text) if part not in _PATH_MARKS)
@@ -166,7 +180,12 @@ def anonymised(recording: Recording) -> Recording:
     other = Recording(
         snapshot_of(json.dumps(renamed).encode()),
         tuple(
-            Instant(one.at_ms, tuple(_renamed(one.events, names)), tuple(_renamed(one.effects, names)))
+            Instant(
+                one.at_ms,
+                tuple(_renamed(one.events, names)),
+                tuple(_renamed(one.effects, names)),
+                tuple(_renamed(one.told, names, "told")),
+            )
             for one in recording.instants
         ),
     )
@@ -178,7 +197,9 @@ def anonymised(recording: Recording) -> Recording:
 def _names_in(found: object) -> Iterator[str]:
     if isinstance(found, Mapping):
         for key, value in found.items():
-            if key in _NAMED:
+            if key == "global_id":
+                yield value.partition("/")[0]  # what follows is a number
+            elif key in _NAMED:
                 yield from _texts(value)
             if key in _LISTS_OF_NAMED and isinstance(value, list):
                 yield from (one["name"] for one in value if isinstance(one, Mapping) and "name" in one)
@@ -201,7 +222,11 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
-        yield from (one for one in value if isinstance(one, str))
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, Mapping):  # lists of names by the number of a lease
+        for one in value.values():
+            yield from () if isinstance(one, str) else _texts(one)
 
 
 def _renamed(found: Any, names: Names, key: str = "") -> Any:  # noqa: ANN401 - JSON
@@ -211,7 +236,7 @@ def _renamed(found: Any, names: Names, key: str = "") -> Any:  # noqa: ANN401 - 
         return {
             name: names.of(value)
             if isinstance(value, str) and (name in _NAMED or (inside and name == "name"))
-            else _renamed(value, names, name)
+            else _renamed(value, names, key if key == "nodes" else name)
             for name, value in found.items()
         }
     if isinstance(found, list | tuple):

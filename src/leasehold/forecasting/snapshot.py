@@ -4,7 +4,8 @@ A gateway is rebuilt from it as a restarted one is built from the store (`leaseh
 stream of its seed. So two gateways rebuilt from one snapshot decide alike, to the bit, as long as they are told alike.
 
 The types of its fields are what is checked when one is read (`leasehold.forecasting.file`). Sites that decide for
-themselves and peers are not in it, nor are leases that are there: nothing here decides about them.
+themselves and peers are in it as they last said that they are, and leases that are there as was reported of them. What
+their own users do is known to nobody here.
 """
 
 from collections.abc import Iterable
@@ -17,13 +18,15 @@ from leasehold.configuration.tables import DomainSpec, GatewaySpec, SharingSpec,
 from leasehold.configuration.terms import ClusterTerms, site_settings
 from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.peering import PeerAgreed
 from leasehold.gateway.restart import take_up
 from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.sites import RemoteTold
 from leasehold.model.agreement import CPUS, Agreement, Penalty
 from leasehold.model.coallocation import CoAllocation
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import Outage, OutagesChanged
-from leasehold.model.lease import Lease
+from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.model.resources import NodeResources
 from leasehold.model.use import Segment
@@ -33,6 +36,9 @@ from leasehold.sharing.parties import Provider
 from leasehold.sharing.rules import gpus_had
 
 UNKNOWN_MS = -1
+
+_HOLDING = frozenset({LeaseState.RUNNING, *ON_THE_WAY})
+"""States in which a lease has machines, or waits for them to be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,10 @@ class Snapshot:
     """How things stand at a gateway.
 
     ``taken_ms``    when that was, on the clock of the requests
+    ``remotes``     sites that decide for themselves, and peers, as they are known
+    ``drained``     those of them to which nothing is sent, as an administrator here has said
+    ``peers``       the terms with peers
+    ``gateway_id``  the ID of the gateway on paths, "" for one that had none
     ``agreements``  those that are enforced; None where nothing is accounted for
     ``usage``       past use, as far back as agreements look
     ``told_external, told_locals``  streams that are configured, not learnt
@@ -142,6 +152,10 @@ class Snapshot:
     sites: tuple[SnapshotSite, ...]
     leases: tuple[Lease, ...]
     memory: GatewayMemory
+    remotes: tuple[RemoteTold, ...] = ()
+    drained: tuple[str, ...] = ()
+    peers: tuple[PeerAgreed, ...] = ()
+    gateway_id: str = ""
     sharing: SharingSpec = field(default_factory=SharingSpec)
     domains: tuple[DomainSpec, ...] = ()
     agreements: tuple[Agreement, ...] | None = None
@@ -160,6 +174,25 @@ class Snapshot:
             if site.name == name:
                 return site
         raise UnknownName("site", name, [site.name for site in self.sites])
+
+    def remote(self, name: str) -> RemoteTold | None:
+        """Find a site that decides for itself, or a peer; None where there is none of this name."""
+        return next((one for one in self.remotes if one.name == name), None)
+
+    def slots_of(self, name: str) -> int:
+        """Say how large a site or peer is, as far as that is known; raises UnknownName."""
+        there = self.remote(name)
+        if there is not None:
+            return there.slots
+        if any(site.name == name for site in self.sites):
+            return self.site(name).slots
+        raise UnknownName("site", name, [one.name for one in (*self.sites, *self.remotes)])
+
+    def speed_of(self, name: str) -> int:
+        """Say how fast a slot is at a site or peer, in MIPS; elsewhere, and nowhere, as durations refer to."""
+        own = next((one.terms.speed_mips for one in self.sites if one.name == name), None)
+        there = self.remote(name) if own is None else None
+        return own or (self.reference_mips if there is None else there.speed_mips)
 
     def with_site(self, changed: SnapshotSite) -> "Snapshot":
         """Put a site in the place of the one of its name."""
@@ -182,12 +215,6 @@ def copied_coallocations(coallocations: Iterable[CoAllocation]) -> tuple[CoAlloc
     return tuple(replace(one, parts=[replace(part) for part in one.parts]) for one in coallocations)
 
 
-def here(gateway: Gateway) -> list[Lease]:
-    """Give the open leases that the gateway itself decides about."""
-    remotes = gateway.registry.remotes
-    return [lease for lease in gateway.leases.values() if lease.site not in remotes]
-
-
 def empty_gateway(snapshot: Snapshot, rng: Random) -> Gateway:
     """Make a gateway on the terms of a snapshot, with nothing in it; raises InvalidField or InputError."""
     if snapshot.coallocations:
@@ -205,7 +232,13 @@ def empty_gateway(snapshot: Snapshot, rng: Random) -> Gateway:
         max_restarts=spec.max_restarts,
         learns=snapshot.learns,
     )
-    return Gateway([site.settings() for site in snapshot.sites], routing, snapshot.reference_mips, _sharing(snapshot))
+    return Gateway(
+        [site.settings() for site in snapshot.sites],
+        routing,
+        snapshot.reference_mips,
+        _sharing(snapshot),
+        gateway_id=snapshot.gateway_id,
+    )
 
 
 def _sharing(snapshot: Snapshot) -> Sharing | None:
@@ -227,13 +260,19 @@ def rebuild(snapshot: Snapshot, rng: Random | None = None) -> Gateway:
     """
     gateway = empty_gateway(snapshot, rng or Random(snapshot.seed))
     gateway.coallocations.restore(copied_coallocations(snapshot.coallocations))
+    gateway.registry.not_lending = {site.name for site in snapshot.sites if not site.lends} | set(snapshot.drained)
+    for peer in snapshot.peers:
+        gateway.peering.agree(peer.name, peer.terms)
+    for told in snapshot.remotes:
+        gateway.join(told.remote())
     remember(gateway, snapshot.memory)
-    gateway.registry.not_lending = {site.name for site in snapshot.sites if not site.lends}
     for site in snapshot.sites:
         if site.is_silent:
             gateway.fell_silent(site.name, snapshot.taken_ms)
     sharing = gateway.quotas.sharing
     if sharing is not None:
+        for told in snapshot.remotes:
+            sharing.join(Provider(told.name, told.units))
         sharing.agree(snapshot.agreements or (), snapshot.taken_ms)
         sharing.penalties.take_up(snapshot.penalties)
     take_up(gateway, copied(snapshot.leases), snapshot.taken_ms, snapshot.usage)
@@ -271,10 +310,23 @@ def running(snapshot: Snapshot) -> list[PastRequest]:
 
 def done_ms(lease: Lease, snapshot: Snapshot) -> int:
     """Say for how long an open lease has run by now, at the reference speed, less than it asked for."""
-    mips, site = snapshot.reference_mips, next((one for one in snapshot.sites if one.name == lease.site), None)
-    speed = mips if site is None else site.terms.speed_mips
-    done = lease.request.duration_ms * mips - lease.work_left + lease.ran_ms(snapshot.taken_ms) * speed
+    mips, since_ms, ran = snapshot.reference_mips, holds_since_ms(lease), 0
+    if lease.state is LeaseState.RUNNING and since_ms >= 0:
+        ran = max(0, snapshot.taken_ms - since_ms - lease.overhead_ms) * snapshot.speed_of(lease.site)
+    done = lease.request.duration_ms * mips - lease.work_left + ran
     return min(max(0, done // mips), lease.request.duration_ms - 1)
+
+
+def holds_since_ms(lease: Lease) -> int:
+    """Since when a lease has machines, below 0 where it has none; elsewhere, as far as its site has reported.
+
+    What it had done there before it gave way is not reported: the work it has left counts as all of it then.
+    """
+    if lease.held_since_ms >= 0 or lease.state not in _HOLDING:
+        return lease.held_since_ms
+    if lease.state is LeaseState.RUNNING and not lease.preemptions:
+        return lease.first_start_ms
+    return max(lease.reserved_ms, lease.first_start_ms)
 
 
 def past_of(request: Request, took_ms: int = UNKNOWN_MS) -> PastRequest:

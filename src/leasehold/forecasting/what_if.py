@@ -13,12 +13,13 @@ from statistics import fmean, stdev
 
 from leasehold.configuration.policies import find_routing_policy, find_victim_policy
 from leasehold.configuration.tables import DomainSpec
-from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld, learnt_by
+from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld, confirming, learnt_by
 from leasehold.forecasting.learnt import Arrivals, RunTimes
 from leasehold.forecasting.snapshot import Snapshot, SnapshotSite, running
 from leasehold.forecasting.world import Handler
+from leasehold.gateway.sites import RemoteTold
 from leasehold.leasing.backfill import reservation_depth
-from leasehold.model.agreement import EVERYBODY, Agreement, NoLimit
+from leasehold.model.agreement import CPUS, EVERYBODY, Agreement, NoLimit
 from leasehold.model.effect import Decision, StartLease, Used
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import Event, LeaseStarted, LendingChanged
@@ -41,7 +42,7 @@ class Drain:
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with the change; raises UnknownName."""
-        snapshot.site(self.drain)
+        snapshot.slots_of(self.drain)
         return snapshot
 
     def events(self) -> list[Event]:
@@ -112,6 +113,9 @@ class ChangeSite:
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with the change; raises InvalidField or UnknownName."""
+        remote = snapshot.remote(self.site)
+        if remote is not None:
+            return self._apply_elsewhere(snapshot, remote)
         before: SnapshotSite = snapshot.site(self.site)
         if self.slots is not None:
             _check_slots(self.slots)
@@ -129,6 +133,18 @@ class ChangeSite:
             victims=self.victims or before.terms.victims,
         )
         return snapshot.with_site(replace(before, slots=self.slots or before.slots, terms=terms))
+
+    def _apply_elsewhere(self, snapshot: Snapshot, before: RemoteTold) -> Snapshot:
+        """Give a site with a manager of its own another size; the rules there are its manager's."""
+        if self.slots is None or (self.local_policy, self.guest_policy, self.victims) != (None, None, None):
+            raise InvalidField("site", self.site, "a site of the gateway's own; elsewhere only slots can be changed")
+        if before.is_peer or before.nodes:
+            kind = "a peer" if before.is_peer else "planned by its nodes"
+            raise InvalidField("slots", self.slots, f"nothing: {self.site} is {kind}")
+        _check_slots(self.slots)
+        free_vms = max(0, before.free_vms + self.slots - before.slots)
+        changed = replace(before, slots=self.slots, free_vms=free_vms, units={**before.units, CPUS: self.slots})
+        return replace(snapshot, remotes=tuple(changed if one.name == self.site else one for one in snapshot.remotes))
 
     def events(self) -> list[Event]:
         """Say what the gateway is told right away."""
@@ -193,7 +209,7 @@ class Lend:
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with the change: an agreement with everybody; raises UnknownName or InvalidField."""
-        slots = snapshot.site(self.lend).slots
+        slots = snapshot.slots_of(self.lend)
         if not 0 <= self.share <= 1:
             raise InvalidField("share", self.share, "from 0 to 1")
         limit = Agreement(
@@ -210,15 +226,14 @@ Change = Drain | AddSite | AddDescribedSite | ChangeSite | Policy | Agree | Load
 
 
 def _with_one_more(snapshot: Snapshot, site: SnapshotSite) -> Snapshot:
-    domains = (domain.name for domain in snapshot.domains)
-    if site.name in {*(one.name for one in snapshot.sites), *domains}:
+    if site.name in {one.name for one in (*snapshot.sites, *snapshot.remotes, *snapshot.domains)}:
         raise InvalidField("add_site", site.name, "a name that no site has, and no domain")
     return replace(snapshot, sites=(*snapshot.sites, site))
 
 
 def _domains_with(snapshot: Snapshot, site: str, domain: str) -> tuple[DomainSpec, ...]:
     """Put a site into a virtual domain, there before or not; raises InvalidField for the name of a site."""
-    if any(one.name == domain for one in snapshot.sites):
+    if domain in {one.name for one in (*snapshot.sites, *snapshot.remotes)}:
         raise InvalidField("domain", domain, "a name that no site has")
     before = next((one for one in snapshot.domains if one.name == domain), DomainSpec(domain, ()))
     with_it = replace(before, sites=tuple(dict.fromkeys([*before.sites, site])))
@@ -377,8 +392,7 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
         load = change.load if isinstance(change, Load) else load
     run_times, arrivals = learnt_by(snapshot)
     learnt = run_times.with_running(running(snapshot)), arrivals
-    slots = {site.name: site.slots for site in snapshot.sites}
-    other_slots = {site.name: site.slots for site in changed.sites}
+    slots, other_slots = _slots(snapshot), _slots(changed)
     as_is: list[dict[tuple[str, str], float]] = []
     with_it: list[dict[tuple[str, str], float]] = []
     cut_off = 0
@@ -395,6 +409,10 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
     return Comparison(snapshot.taken_ms, how.horizon_ms, len(as_is), cut_off, figures)
 
 
+def _slots(snapshot: Snapshot) -> dict[str, int]:
+    return {one.name: one.slots for one in (*snapshot.sites, *snapshot.remotes)}
+
+
 def _figures(
     snapshot: Snapshot,
     learnt: tuple[RunTimes, Arrivals],
@@ -405,14 +423,14 @@ def _figures(
     first: Sequence[Event] = (),
     load: float = 1.0,
 ) -> tuple[dict[tuple[str, str], float], bool]:
-    counter = _Counter(snapshot.taken_ms, frozenset(site.name for site in snapshot.sites if site.confirms_starts))
+    counter = _Counter(snapshot.taken_ms, confirming(snapshot))
     world = FutureWorld(snapshot, *learnt, how.seed, replication, [counter], load=load)
     if first:
         world.step(snapshot.taken_ms, list(first))
     until_ms = snapshot.taken_ms + how.horizon_ms
     is_cut = sum(1 for _ in islice(world.run(until_ms), MOST_INSTANTS)) == MOST_INSTANTS
     end_ms = world.now_ms if is_cut else until_ms
-    counter.finish(world.gateway.leases.values(), end_ms)
+    counter.finish(world.open_leases(), end_ms)
     span_ms = max(1, end_ms - snapshot.taken_ms)
     sizes = {ALL_SITES: sum(slots.values()), **slots}
     empty = _Count()

@@ -5,6 +5,7 @@ effects that it returns; it reads no clock and never waits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from leasehold.gateway.alarm import GATEWAY
@@ -14,14 +15,14 @@ from leasehold.gateway.coallocation.participant import PreparedLeases
 from leasehold.gateway.coallocation.planner import LOOKS_EACH_INSTANT, Planner, WorkBudget
 from leasehold.gateway.dispatcher import Dispatcher, RetryLoop
 from leasehold.gateway.knowledge import Knowledge
-from leasehold.gateway.peering import PEERS, Peering
+from leasehold.gateway.peering import PEERS, PeerAgreed, Peering
 from leasehold.gateway.pending import DRAINED, SILENT, PendingQueue
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.relocation import Relocator, SuspendedPool
 from leasehold.gateway.replanning import change_outages
 from leasehold.gateway.settings import Routing, SiteSettings
 from leasehold.gateway.site import Site, with_longer_request
-from leasehold.gateway.sites import RemoteSite, SiteRegistry, can_follow, follow
+from leasehold.gateway.sites import RemoteSite, RemoteTold, SiteRegistry, can_follow, follow
 from leasehold.gateway.state import InstantChanges, LeaseTable
 from leasehold.leasing.overhead import Measurement
 from leasehold.model.agreement import Breach
@@ -60,6 +61,7 @@ from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.sharing.enforcement import Sharing
+from leasehold.sharing.parties import Provider
 
 __all__ = ["Gateway", "Routing"]
 
@@ -67,6 +69,17 @@ EXTENSION = "extension"
 
 _WITHOUT_MACHINES = frozenset({LeaseState.SUBMITTED, LeaseState.HELD, LeaseState.WAITING})
 """States in which a lease has neither machines nor saved memory that could be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLeft:
+    """A site that decides for itself, or a peer, has left: agreements count nothing of it any more."""
+
+    name: str
+
+
+Told = RemoteTold | PeerAgreed | ProviderLeft
+"""What a gateway is told besides events; plain data."""
 
 
 class Gateway:
@@ -226,6 +239,38 @@ class Gateway:
         self.registry.join(remote)
         self.knowledge.update_sites()
         self.pending.retry_all()
+
+    def hear(self, told: Told) -> None:
+        """Take in what is no event: how sites elsewhere and peers are, and on which terms requests are exchanged.
+
+        What follows from it is decided in the next instant.
+        """
+        match told:
+            case RemoteTold():
+                self._hear_of(told)
+            case PeerAgreed():
+                self.peering.agree(told.name, told.terms)
+                self.peering.begin_to_count(told.name, told.at_ms)
+                self.pending.retry_all()
+            case ProviderLeft():
+                if self.quotas.sharing is not None:
+                    self.quotas.sharing.part_with(told.name)
+
+    def _hear_of(self, told: RemoteTold) -> None:
+        """A site or peer says how it is; leases that waited for that are routed in the next instant."""
+        if self.quotas.sharing is not None:
+            self.quotas.sharing.join(Provider(told.name, told.units))
+        if told.gateway_id:
+            self.peering.identify(told.name, told.gateway_id)
+        remote = self.registry.remotes.get(told.name)
+        if remote is None or not told.is_like(remote):
+            self.join(told.remote())
+        else:
+            was_open, was_silent = remote.is_open, remote.silent
+            remote.live, remote.lends, remote.silent, remote.beyond = told.live, told.lends, told.silent, told.beyond
+            if was_silent or (remote.is_open and not was_open):
+                self.pending.retry_all()
+        self.pending.dirty = True
 
     def fell_silent(self, name: str, now_ms: int) -> None:
         """Send no guests to a site whose machines do not answer; guests that wait there are routed again."""

@@ -52,6 +52,15 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerAgreed:
+    """The terms with a peer, new or changed, and since when its traffic is counted where it is new."""
+
+    name: str
+    terms: Terms
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hop:
     """What a request carries to the next gateway; the fields are those of `leasehold.model.request.Request`."""
 
@@ -122,14 +131,18 @@ class Peering:
             kept.pop(name, None)
 
     def identify(self, name: str, gateway_id: str) -> None:
-        """Note the ID of a peer, which it keeps; raises InvalidField for another one, and for that of somebody else."""
+        """Note the ID of a peer, which it keeps; raises as `check_id` does."""
+        self.check_id(name, gateway_id)
+        self.ids[name] = gateway_id
+
+    def check_id(self, name: str, gateway_id: str) -> None:
+        """Refuse another ID than a peer had before, and that of somebody else; raises InvalidField."""
         known = self.ids.get(name, "")
         if known and known != gateway_id:
             raise InvalidField("gateway_id", gateway_id, f"{known}, the ID that {name} had before")
         others = [self.gateway_id, *(id_ for other, id_ in self.ids.items() if other != name)]
         if gateway_id in others:
             raise InvalidField("gateway_id", gateway_id, "an ID that no other gateway has")
-        self.ids[name] = gateway_id
 
     # What peers offer here
 

@@ -6,7 +6,7 @@ its machines. A lease is therefore in one place at any time, however long the tw
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -110,6 +110,93 @@ class RemoteSite:
         return lacks(request, images=self.images, login=self.login)
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteTold:
+    """What a site that decides for itself, or a peer, says of itself; as plain data, so that it can be kept.
+
+    ``free_vms`` and what follows are as in `leasehold.routing.view.SiteLive`, ``units`` are what agreements count: of
+    each resource. All else is as in `RemoteSite`.
+    """
+
+    name: str
+    slots: int
+    speed_mips: int
+    can_suspend: bool = True
+    can_migrate: bool = True
+    lends: bool = True
+    hands_over: bool = False
+    silent: bool = False
+    is_peer: bool = False
+    promises: bool = False
+    nodes: tuple[NodeResources, ...] = ()
+    images: tuple[str, ...] = ()
+    login: bool = False
+    gateway_id: str = ""
+    beyond: tuple[Reach, ...] = ()
+    free_vms: int = field(default=0, compare=False)
+    local_waiting_vms: int = field(default=0, compare=False)
+    guest_waiting_vms: int = field(default=0, compare=False)
+    running_guest_vms: int = field(default=0, compare=False)
+    units: dict[str, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def live(self) -> SiteLive:
+        """Give how it is now, for routing."""
+        return SiteLive(self.free_vms, self.local_waiting_vms, self.guest_waiting_vms, self.running_guest_vms)
+
+    def remote(self) -> RemoteSite:
+        """Give it as the gateway knows it, without leases; raises InvalidField."""
+        return RemoteSite(
+            self.name,
+            self.slots,
+            self.speed_mips,
+            self.can_suspend,
+            self.can_migrate,
+            self.lends,
+            self.hands_over,
+            self.silent,
+            self.is_peer,
+            self.promises,
+            self.live,
+            nodes=self.nodes,
+            images=self.images,
+            login=self.login,
+            gateway_id=self.gateway_id,
+            beyond=self.beyond,
+        )
+
+    def is_like(self, before: RemoteSite) -> bool:
+        """Whether nothing has changed of what routing takes for granted."""
+        return self == replace(told_of(before, {}), lends=self.lends, silent=self.silent)
+
+
+def told_of(remote: RemoteSite, units: Mapping[str, int]) -> RemoteTold:
+    """Give what is known of a site that decides for itself, or of a peer; ``units`` are what agreements count."""
+    live = remote.live
+    return RemoteTold(
+        remote.name,
+        remote.slots,
+        remote.speed_mips,
+        remote.can_suspend,
+        remote.can_migrate,
+        remote.lends,
+        remote.hands_over,
+        remote.silent,
+        remote.is_peer,
+        remote.promises,
+        remote.nodes,
+        remote.images,
+        remote.login,
+        remote.gateway_id,
+        remote.beyond,
+        live.free_vms,
+        live.local_waiting_vms,
+        live.guest_waiting_vms,
+        live.running_guest_vms,
+        dict(units),
+    )
+
+
 def can_follow(lease: Lease, report: SiteReported) -> bool:
     """Whether the life of a lease may lead to what its site reports; steps in between may go untold."""
     if report.state is lease.state:
@@ -127,6 +214,22 @@ def follow(lease: Lease, report: SiteReported) -> None:
     lease.preemptions = max(lease.preemptions, report.preemptions)
     lease.overhead_vm_ms = max(lease.overhead_vm_ms, report.overhead_vm_ms)
     lease.migrations = max(lease.migrations, report.migrations)
+
+
+def report_of(lease: Lease, site: str, reason: Reason) -> SiteReported:
+    """Give what its site reports of a lease, as it is there now."""
+    return SiteReported(
+        lease.id,
+        site,
+        lease.state,
+        reason,
+        lease.reserved_ms,
+        lease.first_start_ms,
+        lease.preemptions,
+        lease.overhead_vm_ms,
+        lease.migrations,
+        lease.work_left,
+    )
 
 
 def carried_by(lease: Lease) -> Carried | None:

@@ -202,7 +202,7 @@ class Federation:
         self.peers = Peers(thread, self.messages, identity, folder, surroundings)
         self.agreements = Agreements(thread, clock)
         self.forecasts = Forecasts(
-            thread, store, clock, lambda: snapshot_terms(self.config, self._can), config.estimates
+            thread, store, clock, lambda: snapshot_terms(self.config, self._can, identity), config.estimates
         )
         self._makes_forecasts = surroundings.forecasts
         self.jobs = Jobs(thread, store, clock, self._output)

@@ -30,7 +30,7 @@ from leasehold.forecasting.estimates import JOB_NUMBERS, Estimate, Foreseen, Lea
 from leasehold.forecasting.file import Recording
 from leasehold.forecasting.learnt import KEPT
 from leasehold.forecasting.replay import Recorder
-from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, past_of, ran_ms
+from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest, Snapshot, holds_since_ms, past_of, ran_ms
 from leasehold.forecasting.what_if import Comparison
 from leasehold.gateway.gateway import Gateway
 from leasehold.jobs.job import JobRecord, JobState
@@ -398,7 +398,7 @@ class Forecasts:
         while len(rows := self._store.leases(which, _PAST_AT_ONCE, before)):
             fresh = [row for row in rows if row.lease.id not in self._past]
             for row in fresh:
-                self._past[row.lease.id] = _past(row, snapshot.reference_mips)
+                self._past[row.lease.id] = _past(row, snapshot)
             before = rows[-1].lease.id
             if len(fresh) < len(rows) or len(rows) < _PAST_AT_ONCE or len(self._past) >= 2 * KEPT:
                 break
@@ -503,13 +503,21 @@ def _happened_ms(one: Prediction, lease: Lease, row: LeaseRow | None) -> int | N
         case "start" if lease.first_start_ms >= 0:
             return lease.first_start_ms
         case "continues" if lease.preemptions == one.turn and lease.state is LeaseState.RUNNING:
-            return lease.held_since_ms
+            return holds_since_ms(lease)
         case "end" if row is not None and row.lease.state in _HAPPENED:
             return row.metadata.end_ms
         case _:
             return None
 
 
-def _past(row: LeaseRow, reference_mips: int) -> PastRequest:
-    ended = row.metadata.end_ms is not None and row.lease.state in _HAPPENED and row.lease.first_start_ms >= 0
-    return past_of(row.lease.request, ran_ms(row.lease, reference_mips) if ended else UNKNOWN_MS)
+def _past(row: LeaseRow, snapshot: Snapshot) -> PastRequest:
+    """Remember what is over; elsewhere only how long it took is known, and that of those that were not preempted."""
+    lease, end_ms = row.lease, row.metadata.end_ms
+    took_ms = UNKNOWN_MS
+    if end_ms is not None and lease.state in _HAPPENED and lease.first_start_ms >= 0:
+        if any(site.name == lease.site for site in snapshot.sites):
+            took_ms = ran_ms(lease, snapshot.reference_mips)
+        elif not lease.preemptions:
+            done_ms = (end_ms - lease.first_start_ms) * snapshot.speed_of(lease.site) // snapshot.reference_mips
+            took_ms = min(lease.request.duration_ms, max(1, done_ms))
+    return past_of(lease.request, took_ms)

@@ -79,7 +79,7 @@ def make_gateway(
     return Gateway(sites, routing, config.service.reference_mips, make_sharing(config), gateway_id=gateway_id)
 
 
-def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Snapshot:
+def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilities], gateway_id: str) -> Snapshot:
     """Give the terms of a configuration as a snapshot of a gateway with nothing in it."""
     return Snapshot(
         0,
@@ -88,6 +88,7 @@ def snapshot_terms(config: ServiceConfig, capabilities: Mapping[str, Capabilitie
         tuple(snapshot_site(site, capabilities[site.name]) for site in config.clusters),
         (),
         GatewayMemory({}, {}, {}),
+        gateway_id=gateway_id,
         sharing=config.sharing,
         domains=config.domains,
         agreements=(),

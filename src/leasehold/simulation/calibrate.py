@@ -37,7 +37,6 @@ from leasehold.forecasting.snapshot import (
     Snapshot,
     SnapshotSite,
     copied,
-    here,
     memory_of,
     past_of,
 )
@@ -255,7 +254,7 @@ class _Scorer:
     def predict(self, gateway: Gateway, watch: _Watch, lease: Lease, what: str, now_ms: int) -> None:
         """Predict when a lease starts or continues, and when it is over."""
         snapshot = replace(
-            self.terms, taken_ms=now_ms, leases=copied(here(gateway)), memory=memory_of(gateway), usage=()
+            self.terms, taken_ms=now_ms, leases=copied(gateway.leases.values()), memory=memory_of(gateway), usage=()
         )
         learnt = watch.run_times, Arrivals(chain(*watch.past.values()), now_ms)
         seed = stream(self.sampling.seed, lease.id, what).getrandbits(32)

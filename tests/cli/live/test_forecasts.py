@@ -1,6 +1,7 @@
 """``leasehold estimate``, ``whatif`` and ``snapshot``: what they ask, print and refuse."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from tests.client.gateway import Gateway, Reply, attempt, job, lease, problem
 from tests.forecasting.worlds import AGREED, Story, recorded, terms
 
 from leasehold.forecasting.file import Recording, read, snapshot_bytes, write
-from leasehold.model.request import LeaseType
+from leasehold.gateway.sites import RemoteTold
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.request import LeaseType, Request
 from leasehold.simulation.workload.job import WorkloadJob
 
 START = {
@@ -253,6 +256,21 @@ class TestSnapshots:
         shown = json.loads(cli("snapshot", "inspect", str(snapshot), "--json").out)
         assert shown["instants"] == len(recording.instants)
         assert [one["id"] for one in shown["snapshot"]["leases"]] == [one.id for one in recording.snapshot.leases]
+
+    def test_what_is_not_known_of_sites_elsewhere(self, cli: Cli, tmp_path: Path, recording: Recording) -> None:
+        far = RemoteTold("far", 8, 1, promises=True, free_vms=2, running_guest_vms=1, units={"cpus": 8})
+        peer = RemoteTold("peer", 5, 1, is_peer=True, silent=True, gateway_id="p")
+        there = Lease(77, Request(77, LeaseType.SUSPENDABLE, 3, 9000, 0, 0), 3, 77, 9000, "far", LeaseState.RUNNING)
+        there.first_start_ms = recording.snapshot.taken_ms
+        snapshot = replace(recording.snapshot, remotes=(far, peer), leases=(*recording.snapshot.leases, there))
+        write(tmp_path / "far.json", Recording(snapshot))
+        lines = [line.split() for line in cli("snapshot", "inspect", str(tmp_path / "far.json")).out.splitlines()]
+        assert ["far", "8", "unknown", "3", "0", "lends"] in lines
+        assert ["peer", "5", "unknown", "0", "0", "silent"] in lines
+        said = [" ".join(line) for line in lines]
+        who = "5 VMs held by its own users are taken to stay so"
+        assert f"far has a manager of its own: only this gateway's leases there are known; {who}" in said
+        assert any(line.startswith("peer is a peer: of what is there, its widest site") for line in said)
 
     def test_what_followed_is_decided_again_alike(self, cli: Cli, snapshot: Path, recording: Recording) -> None:
         effects = sum(len(instant.effects) for instant in recording.instants)

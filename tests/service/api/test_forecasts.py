@@ -1,9 +1,11 @@
 """Forecasts over HTTP: estimates that come true are scored, what-if, and snapshots that are decided again alike."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from tests.service.api.house import House
@@ -245,6 +247,64 @@ def test_a_snapshot_comes_as_a_file_that_can_be_read(house: House, tmp_path: Pat
     assert replay(recording).difference is None
     alone = json.loads(house.ask("GET", "/v1/snapshot", admin).content.splitlines()[0])
     assert alone["format"] == "leasehold-snapshot"
+
+
+def _far(house: House) -> Callable[..., None]:
+    """A site with a manager of its own joins; gives what lets it report."""
+    peer = house.token(Role.PEER, consumer="far-manager", sites=("far",))
+    status = {
+        "identity": "store-1", "slots": 100, "speed_mips": house.federation.config.service.reference_mips,
+        "reference_mips": house.federation.config.service.reference_mips, "driver": "emulated", "can_suspend": True,
+        "can_migrate": True, "lends": True, "local_vms": 10, "guest_vms": 0, "waiting_local": 0, "waiting_guests": 0,
+        "waiting_local_vms": 0, "waiting_guest_vms": 0,
+    }  # fmt: skip
+
+    def exchange(**more: Any) -> None:
+        body = {"status": status, "acknowledged": 0, "messages": []} | more
+        answer = house.ask("POST", "/v1/sites/far/messages", peer, json=body)
+        assert answer.status_code == 200, answer.text
+
+    exchange()
+    return exchange
+
+
+def test_a_lease_at_a_site_with_a_manager_has_an_estimate_and_is_decided_again(house: House) -> None:
+    exchange, token, admin = _far(house), house.token(), house.token(Role.FEDERATION_ADMIN)
+    lease = house.submit(token, vms=80, duration_s=600)
+    assert (lease["site"], lease["state"]) == ("far", "waiting")
+    _refresh(house)
+    found = house.ask("GET", f"/v1/estimates/{lease['id']}", token).json()
+    assert [one["what"] for one in found["estimates"]] == ["start", "end"]
+    assert found["estimates"][0]["sites"] == [{"site": "far", "share": 1.0}]
+    assert found["estimates"][0]["expected_at"] is not None
+    body = {"changes": [{"drain": "far"}], "horizon_s": 3600, "replications": 2}
+    figures = house.ask("POST", "/v1/whatif", admin, json=body).json()["figures"]
+    assert ("far", "guests_started") in {(one["site"], one["name"]) for one in figures}
+    federation = house.federation
+    terms = replace(federation.forecasts._terms(), seed=11)
+    recorder = house.portal.call(
+        federation.ask,
+        lambda engine: engine.record(
+            terms, lambda: make_gateway(federation.config, federation._can, Random(11), federation._identity), 1000
+        ),
+    )
+    now_ms = federation.clock()
+    report = {
+        "kind": "report", "lease": lease["id"], "state": "running", "reason": "room-free", "planned_ms": now_ms,
+        "first_start_ms": now_ms, "preemptions": 0, "overhead_vm_ms": 0, "migrations": 0, "work_left": -1,
+        "prepared_until_ms": -1, "onward": [], "command": None,
+    }  # fmt: skip
+    exchange(messages=[{"seq": 1, "body": report}])
+    house.submit(token, vms=70, duration_s=600)
+    assert house.portal.call(federation.ask, lambda engine: engine.stop_recording(recorder))
+    recording = recorder.recording()
+    assert {one["told"] for instant in recording.instants for one in instant.told} == {"RemoteTold"}
+    assert {one["event"] for instant in recording.instants for one in instant.events} >= {"SiteReported", "Submitted"}
+    outcome = replay(recording)
+    assert outcome.difference is None, outcome.difference
+    _refresh(house)
+    found = house.ask("GET", f"/v1/estimates/{lease['id']}", token).json()
+    assert [one["what"] for one in found["estimates"]] == ["end"]
 
 
 def test_a_worker_that_is_killed_is_started_again(house: House) -> None:

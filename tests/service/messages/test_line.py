@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.searching import examples
-from tests.service.messages.line import FAR, World
+from tests.service.messages.line import FAR, QUICK, World
+from tests.service.recording import check_that_it_is_decided_again, record, recorded_so_far, terms_of
 
+from leasehold.forecasting.replay import Recorder
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Happened
@@ -29,6 +31,8 @@ class UnreliableLine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.world = World(self.folder, policy, try_elsewhere=try_elsewhere)
         self.asked: list[int] = []
+        self.terms = terms_of(self.world.gateway, policy, QUICK, try_elsewhere=try_elsewhere)
+        self.recorder: Recorder | None = None
         for name in FAR:
             self.world.exchange(name)
 
@@ -36,6 +40,7 @@ class UnreliableLine(RuleBasedStateMachine):
         """The line is whole again: whatever happened before, all comes to its end, and both sides agree."""
         try:
             self.world.make_whole()
+            self.what_was_recorded_is_decided_again()
             self.world.check()
             self.world.check_that_all_agree()
             self.world.check_that_nothing_ran_twice()
@@ -74,6 +79,19 @@ class UnreliableLine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def a_site_falls_silent(self, name: str) -> None:
         self.world.gateway.do(Happened(SiteFellSilent(name)))
+
+    @precondition(lambda self: self.recorder is None)
+    @rule()
+    def a_snapshot_is_taken_and_what_follows_recorded(self) -> None:
+        self.recorder = record(self.world.gateway, self.terms)
+
+    @precondition(lambda self: self.recorder is not None)
+    @rule()
+    def what_was_recorded_is_decided_again(self) -> None:
+        recorder, self.recorder = self.recorder, None
+        recording = None if recorder is None else recorded_so_far(self.world.gateway, recorder)
+        if recording is not None:
+            check_that_it_is_decided_again(recording)
 
     # The line
 

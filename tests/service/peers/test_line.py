@@ -9,8 +9,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.searching import examples
+from tests.service.messages.line import QUICK
 from tests.service.peers.triangle import CHAIN, NAMES, WAYS, World
+from tests.service.recording import check_that_it_is_decided_again, record, recorded_so_far, terms_of
 
+from leasehold.forecasting.replay import Recorder
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.request import LeaseType
@@ -36,12 +39,15 @@ class UnreliableTriangle(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.world = World(self.folder, policy, ask, ways=ways, hops=hops)
         self.asked: list[tuple[str, int]] = []
+        self.terms = {name: terms_of(live, policy, QUICK) for name, live in self.world.gateways.items()}
+        self.recorder: tuple[str, Recorder] | None = None
         self.world.exchange_all()
 
     def teardown(self) -> None:
         """The lines are whole again: whatever happened before, all comes to its end, and all agree."""
         try:
             self.world.make_whole()
+            self.what_was_recorded_is_decided_again()
             self.world.check()
             self.world.check_that_all_agree()
             self.world.check_that_nothing_ran_twice()
@@ -90,6 +96,22 @@ class UnreliableTriangle(RuleBasedStateMachine):
     def a_peer_falls_silent(self, way: tuple[str, str]) -> None:
         caller, called = self._there_is(way)
         self.world.do(caller, Happened(SiteFellSilent(called)))
+
+    @precondition(lambda self: self.recorder is None)
+    @rule(name=WHO)
+    def a_snapshot_is_taken_and_what_follows_recorded(self, name: str) -> None:
+        self.recorder = name, record(self.world.gateways[name], self.terms[name])
+
+    @precondition(lambda self: self.recorder is not None)
+    @rule()
+    def what_was_recorded_is_decided_again(self) -> None:
+        if self.recorder is None:
+            return
+        name, recorder = self.recorder
+        self.recorder = None
+        recording = recorded_so_far(self.world.gateways[name], recorder)
+        if recording is not None:
+            check_that_it_is_decided_again(recording)
 
     # The lines
 

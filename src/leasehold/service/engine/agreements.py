@@ -38,7 +38,6 @@ from leasehold.sharing.book import check_delegation
 from leasehold.sharing.limits import reach_ms
 from leasehold.sharing.parties import Provider, Providers
 from leasehold.sharing.records import AgreementRecord, Revision, Signature, Span, agreed, in_force
-from leasehold.sharing.rules import gpus_had
 
 Json = dict[str, Any]
 AgreementCommand = (
@@ -78,7 +77,7 @@ class AgreementRepository:
         if sharing is None:
             return ()
         for name, status in remotes.items():
-            self.join(name, status)
+            sharing.join(Provider(name, status.told(name).units))
         sharing.agree(self._agreed, now_ms)
         sharing.penalties.take_up(self.penalties.standing(now_ms))
         return self.history(now_ms)
@@ -92,18 +91,6 @@ class AgreementRepository:
         if not reach_ms:
             return ()
         return segments(self._store.usage(UsageFilter(EVERYTHING, now_ms - reach_ms, now_ms)))
-
-    def join(self, name: str, status: SiteStatus) -> None:
-        """Register the capacity that a remote site or a peer reports."""
-        sharing = self._core.gateway.quotas.sharing
-        if sharing is not None:
-            sharing.join(Provider(name, {CPUS: status.slots, **gpus_had(status.planned_by)}))
-
-    def leave(self, name: str) -> None:
-        """Remove a remote site or a peer from the providers."""
-        sharing = self._core.gateway.quotas.sharing
-        if sharing is not None:
-            sharing.part_with(name)
 
     def is_domain(self, name: str) -> bool:
         """Whether this is the name of a virtual domain, which no site may have."""

@@ -1,14 +1,16 @@
 """What every part of the engine works with: the decision core in use, and what a step writes."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from leasehold.gateway.gateway import Gateway
+from leasehold.forecasting.replay import Recorder
+from leasehold.gateway.gateway import Gateway, Told
 from leasehold.jobs.job import JobReason
 from leasehold.model.coallocation import CoAllocation
-from leasehold.model.event import Operation
+from leasehold.model.effect import Effect
+from leasehold.model.event import Event, Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb
 from leasehold.service.engine.journal import JournalWriter
@@ -32,7 +34,8 @@ SNAPSHOT_MS = 10_000
 class DecisionCore:
     """Makes gateways; ``gateway`` decides until another is made, and is then of no use any more.
 
-    ``silent``  own sites whose machines do not answer: nothing is started there
+    ``silent``    own sites whose machines do not answer: nothing is started there
+    ``recorder``  keeps everything that the gateway is told and answers; nearly always none
     """
 
     gateway: Gateway
@@ -40,6 +43,20 @@ class DecisionCore:
     def __init__(self, make_gateway: Callable[[], Gateway]) -> None:
         self.make_gateway = make_gateway
         self.silent: set[str] = set()
+        self.recorder: Recorder | None = None
+
+    def handle(self, events: Sequence[Event], now_ms: int) -> list[Effect]:
+        """Let the gateway decide about an instant."""
+        effects = self.gateway.handle(events, now_ms)
+        if self.recorder is not None:
+            self.recorder.note(events, effects, now_ms)
+        return effects
+
+    def hear(self, told: Told) -> None:
+        """Tell the gateway what is no event."""
+        self.gateway.hear(told)
+        if self.recorder is not None:
+            self.recorder.hear(told)
 
     def begin(self) -> None:
         """Make a gateway that knows nothing yet."""

@@ -19,13 +19,15 @@ from time import perf_counter
 from typing import Any
 
 from leasehold.forecasting.replay import Recorder
-from leasehold.forecasting.snapshot import Snapshot, copied, copied_coallocations, here, memory_of
+from leasehold.forecasting.snapshot import Snapshot, copied, copied_coallocations, memory_of
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.peering import PeerAgreed
 from leasehold.gateway.planning import CoAllocationPlan, Plan, plan_coallocation, plan_request
 from leasehold.gateway.restart import take_up
+from leasehold.gateway.sites import told_of
 from leasehold.model.effect import Effect
-from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
+from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, OverheadMeasured, Tick
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitCoAllocation
@@ -42,7 +44,7 @@ from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.orders import Outbox, ended
 from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
-from leasehold.service.engine.sites import PeerRepository, agree
+from leasehold.service.engine.sites import PeerRepository, terms_with
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import (
     START_WITHIN_MS,
@@ -115,7 +117,6 @@ class Engine:
         self._start_within_ms = start_within_ms
         self._is_stale = self._has_measured = False
         self._have_ended: set[tuple[int, int]] = set()
-        self._recorder: Recorder | None = None
         self._replaced = ReplacedRecords()
         self._load()
 
@@ -126,7 +127,7 @@ class Engine:
 
     def _load(self) -> None:
         """Read everything that is open, and forget what was not written; a recording ends here."""
-        self._recorder = None
+        self.core.recorder = None
         with collecting_no_garbage():
             leases = self._make_parts()
             self._resume(leases, self.now_ms)
@@ -141,7 +142,7 @@ class Engine:
         open_coallocations = store.open_coallocations()
         core.begin()
         for peer in peers.values():
-            agree(core.gateway, peer)
+            core.gateway.peering.agree(peer.name, terms_with(peer))
         journal = JournalWriter(unit, metadata, store.last_seq())
         outbox, timers = Outbox(unit, store.open_orders()), TimerQueue(self._start_within_ms)
         context = EngineContext(store, core, unit, metadata, journal, outbox, timers, self._telemetry)
@@ -197,7 +198,7 @@ class Engine:
 
     def _replan(self, now_ms: int) -> None:
         """Hand the same leases to another gateway, which replans them from now on."""
-        self._recorder = None
+        self.core.recorder = None
         leases = list(self.gateway.leases.values())
         self.core.renew()
         self._resume(leases, now_ms)
@@ -293,9 +294,7 @@ class Engine:
             jobs.keep_up(now_ms)
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
-        effects = self.gateway.handle(events, now_ms)
-        if self._recorder is not None:
-            self._recorder.note(events, effects, now_ms)
+        effects = self.core.handle(events, now_ms)
         self._has_measured |= any(isinstance(event, OverheadMeasured) for event in events)
         self._effects.record(events, effects, self.gateway.moved, now_ms)
         if self.gateway.coallocations.moved:
@@ -422,7 +421,13 @@ class Engine:
             terms,
             taken_ms=now_ms,
             sites=sites,
-            leases=copied(here(gateway)),
+            remotes=tuple(
+                told_of(remote, self.remote_sites.remotes[name].told(name).units)
+                for name, remote in gateway.registry.remotes.items()
+            ),
+            peers=tuple(PeerAgreed(name, with_it, now_ms) for name, with_it in gateway.peering.terms.items()),
+            drained=tuple(sorted(gateway.registry.not_lending - {site.name for site in terms.sites})),
+            leases=copied(gateway.leases.values()),
             memory=memory_of(gateway),
             agreements=self.agreements.agreed,
             penalties=tuple(self.agreements.penalties.standing(now_ms)),
@@ -433,12 +438,9 @@ class Engine:
     def record(self, terms: Snapshot, make_gateway: Callable[[], Gateway], most_instants: int) -> Recorder:
         """Take a snapshot, go on with a gateway made from it, and record everything that it is told and decides.
 
-        ``make_gateway`` makes one with the random stream of the seed of ``terms``. Raises as `snapshot` does, and
-        InvalidField where other sites or gateways decide, too: what they tell is not recorded.
+        ``make_gateway`` makes one with the random stream of the seed of ``terms``. Raises as `snapshot` does.
         """
         snapshot = self.snapshot(terms, self.now_ms)
-        if remotes := sorted(self.gateway.registry.remotes):
-            raise InvalidField("record_s", remotes[0], "no sites with managers of their own, and no peers")
         before, self.core.make_gateway = self.core.make_gateway, make_gateway
         try:
             self._replan(snapshot.taken_ms)
@@ -447,14 +449,14 @@ class Engine:
             raise
         finally:
             self.core.make_gateway = before
-        self._recorder = recorder = Recorder(snapshot, most_instants)
+        self.core.recorder = recorder = Recorder(snapshot, most_instants)
         return recorder
 
     def stop_recording(self, recorder: Recorder) -> bool:
         """Record no more; says whether this still recorded, and so has everything up to now."""
-        is_whole = self._recorder is recorder
+        is_whole = self.core.recorder is recorder
         if is_whole:
-            self._recorder = None
+            self.core.recorder = None
         return is_whole
 
     def keep_text(self, name: str, text: str) -> None:

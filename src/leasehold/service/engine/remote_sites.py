@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from leasehold.gateway.gateway import ProviderLeft
 from leasehold.gateway.peering import MOST_HOPS
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, Submitted, Tick
@@ -75,9 +76,7 @@ class RemoteSiteProtocol:
             if metadata.origin
         }
         for name, status in self.remotes.items():
-            remote = status.as_remote(name)
-            remote.silent = True  # until it is heard of
-            context.core.gateway.join(remote)
+            context.core.gateway.join(replace(status.told(name), silent=True).remote())  # until it is heard of
 
     def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:
         """Take messages in; returns news of leases, and what is asked for.
@@ -189,7 +188,7 @@ class RemoteSiteProtocol:
         """Forget a site or peer that will not come back."""
         if self.remotes.pop(name, None) is not None:
             self._keep_remotes()
-        self._agreements.leave(name)
+        self._core.hear(ProviderLeft(name))
         self.jobs.forget(name)
         self._log.forget(name)
 
@@ -199,17 +198,7 @@ class RemoteSiteProtocol:
         if self.remotes.get(name) != status:
             self.remotes[name] = status
             self._keep_remotes()
-        self._agreements.join(name, status)
-        remote = gateway.registry.remotes.get(name)
-        if remote is None or not status.is_like(remote):
-            gateway.join(status.as_remote(name))
-        else:
-            was_open, was_silent = remote.is_open, remote.silent
-            remote.live, remote.lends, remote.silent = status.live(), status.lends, False
-            remote.beyond = status.reached
-            if was_silent or (remote.is_open and not was_open):
-                gateway.retry_all()
-        gateway.mark_dirty()
+        self._core.hear(status.told(name))
         return [Tick()] if gateway.has_pending_work or gateway.coallocations.open else []
 
     def _keep_remotes(self) -> None:
@@ -236,7 +225,7 @@ class RemoteSiteProtocol:
         if status.reference_mips != gateway.reference_mips:
             raise InvalidField("reference_mips", status.reference_mips, f"the gateway's {gateway.reference_mips}")
         if is_peer:
-            gateway.peering.identify(name, status.gateway_id)
+            gateway.peering.check_id(name, status.gateway_id)
 
     # Incoming requests
 

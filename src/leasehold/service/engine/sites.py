@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.gateway.peering import AskWhen, Terms
+from leasehold.gateway.peering import AskWhen, PeerAgreed, Terms
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import ONE, PLANNED, MeasuredOverheads
 from leasehold.model.errors import InvalidField
@@ -95,9 +95,7 @@ class PeerRepository:
         self.rows[name] = row
         self._unit.put(PEERS, row)
         gateway = self._core.gateway
-        agree(gateway, row)
-        gateway.peering.begin_to_count(name, now_ms)
-        gateway.retry_all()
+        self._core.hear(PeerAgreed(name, terms_with(row), now_ms))
         what = "peer-added" if before is None else "peer-changed"
         terms = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms, "max_hops": row.max_hops}
         self._journal.site(name, what, now_ms, by=command.by, **terms)
@@ -138,9 +136,9 @@ class PeerRepository:
             raise CannotRemovePeer(name, f"leases of its own are here ({len(guests)}); {advice}")
 
 
-def agree(gateway: Gateway, row: PeerRow) -> None:
-    """Let a gateway know on which terms requests are exchanged with a peer."""
-    gateway.peering.agree(row.name, Terms(AskWhen(row.ask), row.max_vms, row.max_hops))
+def terms_with(row: PeerRow) -> Terms:
+    """Give the terms on which requests are exchanged with a peer."""
+    return Terms(AskWhen(row.ask), row.max_vms, row.max_hops)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from pydantic.types import Strict
 
 from leasehold.gateway.peering import MOST_HOPS
-from leasehold.gateway.sites import Reach, RemoteSite
+from leasehold.gateway.sites import Reach, RemoteTold
+from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import MOST_DEVICES, MOST_SHARES, NodeResources
-from leasehold.routing.view import SiteLive
+from leasehold.sharing.rules import gpus_had
 
 MOST_VMS = 1_000_000
 """No count of VMs, and no speed, goes beyond this, as in requests."""
@@ -125,18 +126,29 @@ class SiteStatus:
         """Whether it is a peer."""
         return bool(self.gateway_id)
 
-    def as_remote(self, name: str) -> RemoteSite:
-        """Give it as the decision core knows it."""
-        site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
-        site.is_peer, site.promises, site.hands_over = self.is_gateway, not self.is_gateway, self.hands_over
-        site.nodes, site.images, site.login = self.planned_by, self.images, self.login
-        site.live, site.gateway_id, site.beyond = self.live(), self.gateway_id, self.reached
-        return site
-
-    @property
-    def reached(self) -> tuple[Reach, ...]:
-        """Give what can be had beyond it as the decision core knows it."""
-        return tuple(Reach(**asdict(one)) for one in self.beyond)
+    def told(self, name: str) -> RemoteTold:
+        """Give it as the decision core is told it."""
+        return RemoteTold(
+            name,
+            self.most_vms,
+            self.speed_mips,
+            self.can_suspend,
+            self.can_migrate,
+            self.lends,
+            self.hands_over,
+            is_peer=self.is_gateway,
+            promises=not self.is_gateway,
+            nodes=self.planned_by,
+            images=self.images,
+            login=self.login,
+            gateway_id=self.gateway_id,
+            beyond=tuple(Reach(**asdict(one)) for one in self.beyond),
+            free_vms=self.widest_free_vms if self.is_gateway else self.free_vms,
+            local_waiting_vms=self.waiting_local_vms,
+            guest_waiting_vms=self.waiting_guest_vms,
+            running_guest_vms=self.guest_vms,
+            units={CPUS: self.slots, **gpus_had(self.planned_by)},
+        )
 
     @property
     def planned_by(self) -> tuple[NodeResources, ...]:
@@ -152,30 +164,6 @@ class SiteStatus:
     def most_vms(self) -> int:
         """How many VMs one lease can have there at most."""
         return max(1, self.widest_vms) if self.is_gateway else self.slots
-
-    def live(self) -> SiteLive:
-        """Give how the site is now, for routing."""
-        return SiteLive(
-            free_vms=self.widest_free_vms if self.is_gateway else self.free_vms,
-            local_waiting_vms=self.waiting_local_vms,
-            guest_waiting_vms=self.waiting_guest_vms,
-            running_guest_vms=self.guest_vms,
-        )
-
-    def is_like(self, remote: RemoteSite) -> bool:
-        """Whether nothing has changed of what routing takes for granted."""
-        return (
-            self.most_vms == remote.slots
-            and self.speed_mips == remote.speed_mips
-            and self.can_suspend == remote.can_suspend
-            and self.can_migrate == remote.can_migrate
-            and self.hands_over == remote.hands_over
-            and self.planned_by == remote.nodes
-            and self.images == remote.images
-            and self.login == remote.login
-            and self.gateway_id == remote.gateway_id
-            and self.reached == remote.beyond
-        )
 
 
 def first_of(error: ValidationError, above: str) -> InvalidField:

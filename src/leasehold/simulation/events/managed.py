@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.peering import AskWhen, Terms
-from leasehold.gateway.sites import RemoteSite, carried_by
+from leasehold.gateway.sites import RemoteSite, carried_by, report_of
 from leasehold.model.effect import LeaseClosed, OfferLease, RecallLease
 from leasehold.model.event import CancelRequested, Event, SiteFellSilent, SiteForgotten, SiteReported, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
@@ -162,7 +162,7 @@ class ManagedCluster:
         leases, closed = self.world.gateway.leases, self._shown.closed
         for number in list(self._offered):
             lease, reason = closed[number] if number in closed else (leases[number], Reason.ROUTED)
-            report = _report_of(lease, self.name, reason)
+            report = report_of(lease, self.name, reason)
             if self._offered[number] != report:
                 self._offered[number] = report
                 self._report(report, now_ms)
@@ -193,21 +193,6 @@ class ManagedCluster:
         while self._to_gateway and self._to_gateway[0][0] <= now_ms:
             found.append(heappop(self._to_gateway)[2])
         return found
-
-
-def _report_of(lease: Lease, site: str, reason: Reason) -> SiteReported:
-    return SiteReported(
-        lease.id,
-        site,
-        lease.state,
-        reason,
-        lease.reserved_ms,
-        lease.first_start_ms,
-        lease.preemptions,
-        lease.overhead_vm_ms,
-        lease.migrations,
-        lease.work_left,
-    )
 
 
 class ManagedClusters:
