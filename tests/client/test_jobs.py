@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
@@ -109,11 +110,15 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
     group = {
         "site": "das3", "nodes": ["das3/n1"], "count": 1, "problem": "", "as_node": said, "as_host": None
     }  # fmt: skip
-    told = {
+    outcome = {
+        "verdict": "with-consequences", "consequences": ["builds"], "lease": None,
         "state": "building", "reason": "image-is-built", "explanation": "waits", "what": "k", "surest": 0.99,
-        "places": [place],
-        "groups": [group],
     }  # fmt: skip
+    other: dict[str, Any] = {
+        "change": "memory", "nodes": None, "cores": None, "memory_mib": 512, "execution_s": None, "type": None,
+        "software": [], "outcome": outcome,
+    }  # fmt: skip
+    told = {**outcome, "places": [place], "groups": [group], "alternatives": [other], "untried": 2}
     gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
     assert talk("jobs.plan", JobSpec(command=["a"], execution_s=1)).to_json() == told
 

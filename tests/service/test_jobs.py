@@ -270,11 +270,11 @@ def test_what_would_become_of_a_job_is_said_without_making_it(sites: Sites) -> N
 
     async def play(fed: Federation) -> None:
         await until(fed, lambda: len(sites.store.nodes()) == 2 and bool(sites.store.images()))
-        on_nodes = await fed.jobs.plan(job("python3"))
-        assert (on_nodes.state, on_nodes.chosen[0].nodes) == (JobState.RUNNING, ("a/n1",))
-        in_machines = await fed.jobs.plan(job("gromacs"))
-        [chosen] = in_machines.chosen
-        assert (in_machines.state, chosen.nodes) == (JobState.BUILDING, ("a/h1",))
+        on_nodes = await fed.plan_job(job("python3"))
+        assert (on_nodes.outcome.state, on_nodes.outcome.chosen[0].nodes) == (JobState.RUNNING, ("a/n1",))
+        in_machines = await fed.plan_job(job("gromacs"))
+        [chosen] = in_machines.outcome.chosen
+        assert (in_machines.outcome.state, chosen.nodes) == (JobState.BUILDING, ("a/h1",))
         assert chosen.builds == (("gromacs", "2022.5"),)
         assert chosen.why is Why.NO_PHYSICAL_NODE
         host, node = in_machines.groups
@@ -282,10 +282,10 @@ def test_what_would_become_of_a_job_is_said_without_making_it(sites: Sites) -> N
         assert host.says.as_host is not None
         assert node.says.as_node is not None
         assert (host.says.as_host.why, node.says.as_node.why) == (Why.FITS, Why.SOFTWARE_NOT_THERE)
-        nowhere = await fed.jobs.plan(job("fortran-77"))
-        assert (nowhere.state, nowhere.chosen) == (JobState.REFUSED, ())
+        nowhere = await fed.plan_job(job("fortran-77"))
+        assert (nowhere.outcome.state, nowhere.outcome.chosen) == (JobState.REFUSED, ())
         with pytest.raises(InvalidField):
-            await fed.jobs.plan(job(command=()))
+            await fed.plan_job(job(command=()))
         assert sites.store.highest_job_id() == 0
 
     sites.run(play)

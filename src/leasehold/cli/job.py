@@ -64,12 +64,12 @@ def submit(
 @app.command()
 @taking(JobOptions)
 def plan(options: JobOptions, json: Json = False) -> None:
-    """Predict what would happen to a job, with the answers of the nodes, equal ones grouped.
+    """Predict what would happen to a job, what would go better, and what the nodes answer, equal ones grouped.
 
     Nothing is submitted; --json names up to five nodes of each group.
 
-    Exits with 0 if it would start now, with 1 if it would wait or an image is built first, with 3 if it would be
-    refused.
+    Exits with 0 if it would start now at nobody's cost, with 1 if it would wait, an image is built first, or others
+    give way, with 3 if it would be refused.
     """
     from leasehold.cli.live.jobs import answer_prospect, read_description, spec_of
 

@@ -71,6 +71,7 @@ from leasehold.protocol.jobs import (
     JobInput,
     JobLog,
     JobNeeds,
+    JobOutcome,
     JobPlace,
     JobProspect,
     JobResult,
@@ -78,6 +79,7 @@ from leasehold.protocol.jobs import (
     NodeGroup,
     NodeVerdict,
     OutputFile,
+    PlannedJobAlternative,
 )
 from leasehold.protocol.leases import (
     Change,
@@ -195,6 +197,7 @@ __all__ = [
     "JobInput",
     "JobLog",
     "JobNeeds",
+    "JobOutcome",
     "JobPlace",
     "JobProspect",
     "JobResult",
@@ -227,6 +230,7 @@ __all__ = [
     "Penalty",
     "PlannedAlternative",
     "PlannedDelay",
+    "PlannedJobAlternative",
     "PlannedOutcome",
     "PlannedVictim",
     "PreemptionHistory",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from leasehold.configuration.tables import GatewaySpec
 from leasehold.configuration.terms import LIVE_POLICY, ClusterTerms
 from leasehold.forecasting.snapshot import GatewayMemory, Snapshot, SnapshotSite, holds_since_ms
-from leasehold.gateway.sites import RemoteTold
+from leasehold.gateway.sites import Reach, RemoteTold
 from leasehold.model.event import Outage
 from leasehold.model.lease import ON_THE_WAY, UNPLANNED, Lease, LeaseState
 from leasehold.model.request import Request
@@ -40,7 +40,7 @@ class Elsewhere:
 
 def elsewhere(snapshot: Snapshot, told: RemoteTold) -> Elsewhere:
     """Give what a snapshot knows of a site that decides for itself, or of a peer and what can be had through it."""
-    places = (told, *told.beyond)
+    places: tuple[RemoteTold | Reach, ...] = (told, *told.beyond)
     slots = max(one.slots for one in places)
     leases = [
         _seen(lease, snapshot, told, slots, place)
@@ -89,6 +89,7 @@ def _there(request: Request, slots: int) -> Request:
         cores=1,
         gpu_model="",
         gpu_milli=0,
+        on_nodes=(),
         domain="",
         claims=(),
         from_peer="",

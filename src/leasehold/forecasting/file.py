@@ -75,8 +75,8 @@ def write_events(events: Iterable[Event]) -> tuple[Json, ...]:
     return tuple({"event": type(one).__name__, **_fields_of(one, type(one))} for one in events)
 
 
-def _fields_of(event: Event, kind: type) -> Json:
-    found: Json = _adapter(kind).dump_python(event, mode="json")
+def _fields_of(one: object, kind: type) -> Json:
+    found: Json = _adapter(kind).dump_python(one, mode="json")
     return found
 
 
@@ -89,7 +89,7 @@ def read_event(event: Mapping[str, Any]) -> Event:
 
 def write_told(told: Iterable[Told]) -> tuple[Json, ...]:
     """Give what a gateway was told besides events as JSON, each with the name of its class."""
-    return tuple({"told": type(one).__name__, **_adapter(type(one)).dump_python(one, mode="json")} for one in told)
+    return tuple({"told": type(one).__name__, **_fields_of(one, type(one))} for one in told)
 
 
 def read_told(told: Mapping[str, Any]) -> Told:

@@ -115,7 +115,7 @@ _NAMED = frozenset(
     {
         *("site", "home", "consumer", "group", "domain", "provider", "path", "from_peer", "parent", "agreement"),
         *("source", "sites", "revoked", "drained", "memory_at", "gateway_id", "via", "onward", "global_id"),
-        *("node", "nodes", "placed"),
+        *("node", "nodes", "placed", "on_nodes"),
     }
 )
 """Fields that hold names of sites, domains, agreements, consumers or nodes, IDs of gateways, or paths of them."""

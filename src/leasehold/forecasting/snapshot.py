@@ -179,14 +179,17 @@ class Snapshot:
         """Find a site that decides for itself, or a peer; None where there is none of this name."""
         return next((one for one in self.remotes if one.name == name), None)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large each site and peer is, as far as that is known."""
+        return {site.name: site.slots for site in self.sites} | {one.name: one.slots for one in self.remotes}
+
     def slots_of(self, name: str) -> int:
         """Say how large a site or peer is, as far as that is known; raises UnknownName."""
-        there = self.remote(name)
-        if there is not None:
-            return there.slots
-        if any(site.name == name for site in self.sites):
-            return self.site(name).slots
-        raise UnknownName("site", name, [one.name for one in (*self.sites, *self.remotes)])
+        sizes = self.sizes
+        if name not in sizes:
+            raise UnknownName("site", name, sizes)
+        return sizes[name]
 
     def speed_of(self, name: str) -> int:
         """Say how fast a slot is at a site or peer, in MIPS; elsewhere, and nowhere, as durations refer to."""

@@ -226,14 +226,14 @@ Change = Drain | AddSite | AddDescribedSite | ChangeSite | Policy | Agree | Load
 
 
 def _with_one_more(snapshot: Snapshot, site: SnapshotSite) -> Snapshot:
-    if site.name in {one.name for one in (*snapshot.sites, *snapshot.remotes, *snapshot.domains)}:
+    if site.name in {*snapshot.sizes, *(one.name for one in snapshot.domains)}:
         raise InvalidField("add_site", site.name, "a name that no site has, and no domain")
     return replace(snapshot, sites=(*snapshot.sites, site))
 
 
 def _domains_with(snapshot: Snapshot, site: str, domain: str) -> tuple[DomainSpec, ...]:
     """Put a site into a virtual domain, there before or not; raises InvalidField for the name of a site."""
-    if domain in {one.name for one in (*snapshot.sites, *snapshot.remotes)}:
+    if domain in snapshot.sizes:
         raise InvalidField("domain", domain, "a name that no site has")
     before = next((one for one in snapshot.domains if one.name == domain), DomainSpec(domain, ()))
     with_it = replace(before, sites=tuple(dict.fromkeys([*before.sites, site])))
@@ -392,7 +392,7 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
         load = change.load if isinstance(change, Load) else load
     run_times, arrivals = learnt_by(snapshot)
     learnt = run_times.with_running(running(snapshot)), arrivals
-    slots, other_slots = _slots(snapshot), _slots(changed)
+    slots, other_slots = snapshot.sizes, changed.sizes
     as_is: list[dict[tuple[str, str], float]] = []
     with_it: list[dict[tuple[str, str], float]] = []
     cut_off = 0
@@ -407,10 +407,6 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
     sites = [ALL_SITES, *dict.fromkeys([*slots, *other_slots])]
     figures = tuple(_paired(site, name, as_is, with_it) for site in sites for name in FIGURES)
     return Comparison(snapshot.taken_ms, how.horizon_ms, len(as_is), cut_off, figures)
-
-
-def _slots(snapshot: Snapshot) -> dict[str, int]:
-    return {one.name: one.slots for one in (*snapshot.sites, *snapshot.remotes)}
 
 
 def _figures(

@@ -259,6 +259,24 @@ def plan_request(gateway: Gateway, request: Request, now_ms: int) -> Plan:
         return Plan(prospect, view, brokered, better, untried)
 
 
+def outlook(gateway: Gateway, request: Request, now_ms: int) -> tuple[Prospect, tuple[Request, ...]]:
+    """Say what would become of a request that came now, and which smaller ones may do better: these are not tried.
+
+    Raises what `Gateway.handle` raises.
+    """
+    with Branch(gateway, gateway.leases.values()) as branch:
+        prospect = _Attempt(gateway, branch, now_ms).make(request)
+        if prospect.elsewhere is not None or not (prospect.is_refused or prospect.consequences):
+            return prospect, ()
+        branch.undo()
+        return prospect, tuple(smaller for _, smaller in _Proposals(gateway, prospect, now_ms).smaller())
+
+
+def most_tried(gateway: Gateway) -> int:
+    """Say how many alternatives are tried: fewer where many leases are open, but at least one."""
+    return max(1, min(MOST_TRIES, _LEASES_TRIED // (len(gateway.leases) + 1)))
+
+
 def plan_instead(gateway: Gateway, lease: Lease, now_ms: int) -> tuple[tuple[Alternative, ...], int]:
     """Say which other requests would be better off than a lease that waits: it is withdrawn, and each is made.
 
@@ -312,7 +330,7 @@ class _Attempt:
             self._branch.undo()
         self._is_begun = False
         proposed = list(_Proposals(self._gateway, prospect, self._now_ms).all())
-        most = max(1, min(MOST_TRIES, _LEASES_TRIED // (len(self._gateway.leases) + 1)))
+        most = most_tried(self._gateway)
         tried = [Alternative(change, self.make(request)) for change, request in proposed[:most]]
         return tuple(one for one in tried if one.prospect.is_better_than(prospect)), max(0, len(proposed) - most)
 
@@ -346,6 +364,11 @@ class _Proposals:
             yield from self._other_types()
         if is_guest:
             yield from self._elsewhere()
+
+    def smaller(self) -> Iterator[tuple[Change, Request]]:
+        """Give those for fewer VMs, or for less time."""
+        yield from self._fewer()
+        yield from self._shorter()
 
     def _fewer(self) -> Iterator[tuple[Change, Request]]:
         """As many VMs as are free for the whole time from its ready time on."""

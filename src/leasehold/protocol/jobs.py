@@ -35,6 +35,7 @@ from leasehold.protocol.fields import (
 )
 from leasehold.protocol.files import MAX_FILE_BYTES, Sha256
 from leasehold.protocol.leases import ExpectedStart
+from leasehold.protocol.plans import PlannedOutcome
 
 DEFAULT_MEMORY_MIB = 256
 MAX_MHZ = 1_000_000
@@ -346,7 +347,7 @@ _PLACE = {
     "explanation": "gets a virtual machine, because no physical node has what it needs",
 }  # fmt: skip
 _PROSPECT = {
-    "state": "building", "reason": "image-is-built",
+    "verdict": "with-consequences", "consequences": ["builds"], "state": "building", "reason": "image-is-built",
     "explanation": "waits until an image with its software is built", "what": "", "surest": None,
     "places": [_PLACE], "groups": [_GROUP],
 }  # fmt: skip
@@ -390,17 +391,52 @@ class JobPlace(ResponseModel):
     explanation: OrEmpty
 
 
-class JobProspect(ResponseModel):
-    """The outcome a job request would have."""
+class JobOutcome(ResponseModel):
+    """The state a job would have right after submission."""
 
-    model_config = examples(_PROSPECT)
-
+    verdict: Literal["as-asked", "with-consequences", "refused"] = Field(
+        description="`as-asked`: it would start now at nobody's cost. `refused`: it, or its lease, as things stand."
+    )
+    consequences: AnyNumberOf[str] = Field(
+        description="`waits`, `builds` (an image first), and of its lease `preempts` (running leases), `delays` "
+        "(waiting ones), `decided-elsewhere`, `penalised`."
+    )
     state: JobState = Field(description="`running`, `building`, `waiting` or `refused`.")
     reason: str
     explanation: OrEmpty
     what: OrEmpty = Field(description="What is missing, if anything.")
     surest: OrNone[float] = Field(description="Probability of finishing by the deadline; null: not requested.")
+    lease: OrNone[PlannedOutcome] = Field(
+        description="What would become of the lease that it asks for, at once or when its image is thought to be "
+        "built; null: there is no place for it."
+    )
+
+
+class PlannedJobAlternative(ResponseModel):
+    """Another job, different in one thing, that would be better off. It was tried, and undone."""
+
+    change: Literal[
+        "nodes", "cores", "memory", "software", "execution", "type", "backup", "reliability", "deadline"
+    ] = Field(description="What is different; `backup`, `reliability` and `deadline`: without it.")
+    nodes: OrNone[int] = Field(description="The other number of nodes; null: the same.")
+    cores: OrNone[int] = Field(description="The other number of cores on each node; null: the same.")
+    memory_mib: OrNone[int] = Field(description="The other memory on each node, in MiB; null: the same.")
+    execution_s: OrNone[Seconds] = Field(description="The other estimated run time; null: the same.")
+    type: OrNone[LeaseTypeName] = Field(description="The other lease type of its attempts; null: the same.")
+    software: AnyNumberOf[str] = Field(description="All of the other required software; empty: the same.")
+    outcome: JobOutcome
+
+
+class JobProspect(JobOutcome):
+    """The outcome a job request would have, and better alternatives; nothing is submitted."""
+
+    model_config = examples(_PROSPECT)
+
     places: tuple[JobPlace, ...] = Field(description="Where it and its backup would start.")
     groups: tuple[NodeGroup, ...] = Field(
         description="Verdicts of the nodes: fitting ones first, then larger groups before smaller."
     )
+    alternatives: AnyNumberOf[PlannedJobAlternative] = Field(
+        description="Jobs that would not be refused, start earlier, or preempt fewer VMs; each was tried."
+    )
+    untried: OrZero = Field(description="How many alternatives were not tried.")

@@ -28,6 +28,7 @@ from leasehold.service.commands import (
     ReportCheckpoint,
     Submit,
     SubmitCoAllocation,
+    SubmitJob,
 )
 from leasehold.service.config import ServiceConfig
 from leasehold.service.discovery import NodeDiscovery, job_setup
@@ -49,6 +50,7 @@ from leasehold.service.explaining import (
 from leasehold.service.feed import Feed
 from leasehold.service.files import FileStore
 from leasehold.service.forecasts import Forecasts
+from leasehold.service.job_plans import JobPlan, plan_job
 from leasehold.service.jobs import Jobs, NodeGroup, verdicts
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.metrics import GaugeSnapshot, Metrics
@@ -407,6 +409,11 @@ class Federation:
     async def plan(self, request: Submit) -> Plan:
         """Say what would become of a request; raises what `submit` raises."""
         return await self._engine_thread.ask(lambda engine: engine.plan(request), whose=request.consumer)
+
+    async def plan_job(self, command: SubmitJob) -> JobPlan:
+        """Say what would become of a job, and what would go better; raises InvalidField, Unavailable."""
+        now_ms = self.clock()
+        return await self._engine_thread.ask(lambda engine: plan_job(engine, command, now_ms), whose=command.consumer)
 
     async def explain(self, row: LeaseRow) -> Account:
         """Say what happened to a lease and why, and what would help; raises Unavailable."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import cast
 
-from leasehold.jobs.job import JobReason, JobState, Place
+from leasehold.jobs.job import Place
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
@@ -65,33 +65,6 @@ class Chosen:
     builds: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """What would become of a job; ``what`` is lacking, where there is something.
-
-    ``state``   running, building, waiting or refused
-    ``surest``  how sure it is to be done by its deadline, None where nothing was asked
-    """
-
-    state: JobState
-    reason: JobReason
-    what: str
-    chosen: tuple[Chosen, ...]
-    surest: float | None
-    groups: tuple[NodeGroup, ...]
-
-
-def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
-    """Say what would become of a job; raises InvalidField for one that cannot be."""
-    jobs = engine.jobs
-    request = jobs.request(command, now_ms)
-    jobs.catch_up(now_ms)
-    seen = jobs.scheduler.forecast(request, now_ms)
-    groups = verdicts(engine, request.job, now_ms)
-    chosen = tuple(_chosen(place) for place in seen.places)
-    return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
-
-
 def verdicts(engine: Engine, job: Job, now_ms: int) -> tuple[NodeGroup, ...]:
     """Say what all nodes say to a job now."""
     moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
@@ -132,7 +105,8 @@ def _rank(group: NodeGroup) -> tuple[int, int, str, tuple[str, ...]]:
     return -max(answers, default=-1), -group.count, group.site, group.nodes
 
 
-def _chosen(place: Place) -> Chosen:
+def chosen_at(place: Place) -> Chosen:
+    """Give a place as it is told."""
     if isinstance(place, Physical):
         nodes = tuple(edge.node for edge in place.nodes)
         return Chosen(_site_of(nodes), nodes, place.why)
@@ -228,11 +202,6 @@ class Jobs:
             return [(row, attempts[row.record.id]) for row in rows]
 
         return await asyncio.to_thread(read)
-
-    async def plan(self, command: SubmitJob) -> Prospect:
-        """Say what would become of a job that came now; nothing is changed. Raises InvalidField."""
-        now_ms = self._clock()
-        return await self._engine.ask(lambda engine: prospect(engine, command, now_ms), whose=command.consumer)
 
     async def nodes(
         self,

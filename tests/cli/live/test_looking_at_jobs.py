@@ -243,7 +243,21 @@ PLACE: dict[str, Any] = {
     "site": "lyon", "nodes": ["lyon/n1"], "image": "", "virtual": True, "builds": ["python3-numpy 1.26"],
     "reason": "no-physical-node", "explanation": "gets a virtual machine",
 }  # fmt: skip
+LEASE: dict[str, Any] = {
+    "verdict": "with-consequences", "consequences": ["waits"], "state": "waiting", "site": "lyon", "starts_at": None,
+    "ends_at": None, "walltime_s": None, "reason": "room-in-use", "explanation": "waits, as all room is in use",
+    "preempted_leases": 0, "preempted_vms": 0, "delayed_leases": 0,
+}  # fmt: skip
+OUTCOME: dict[str, Any] = {
+    "verdict": "as-asked", "consequences": [], "state": "running", "reason": "runs-on-nodes", "explanation": "runs",
+    "what": "", "surest": None, "lease": None,
+}  # fmt: skip
+SAME: dict[str, Any] = {
+    "nodes": None, "cores": None, "memory_mib": None, "execution_s": None, "type": None, "software": [],
+    "outcome": OUTCOME,
+}  # fmt: skip
 TOLD: dict[str, Any] = {
+    "verdict": "with-consequences", "consequences": ["builds"], "lease": None, "alternatives": [], "untried": 0,
     "state": "building", "reason": "image-is-built", "what": "", "surest": 0.99951,
     "explanation": "waits until an image with its software is built", "places": [PLACE],
     "groups": [
@@ -306,12 +320,35 @@ class TestPlanning:
         gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
         assert cli(*self.ARGUMENTS).out.splitlines()[1] == line
 
-    @pytest.mark.parametrize(("state", "code"), [("running", 0), ("waiting", 1), ("building", 1), ("refused", 3)])
-    def test_whether_it_would_start_now_wait_or_be_refused(
-        self, cli: Cli, gateway: Gateway, state: str, code: int
+    @pytest.mark.parametrize(("verdict", "code"), [("as-asked", 0), ("with-consequences", 1), ("refused", 3)])
+    def test_whether_it_would_start_as_asked_with_consequences_or_be_refused(
+        self, cli: Cli, gateway: Gateway, verdict: str, code: int
     ) -> None:
-        gateway.answer("POST", "/v1/jobs/plan", Reply(body=TOLD | {"places": [], "state": state}))
+        gateway.answer("POST", "/v1/jobs/plan", Reply(body=TOLD | {"places": [], "verdict": verdict}))
         assert cli(*self.ARGUMENTS).code == code
+
+    def test_what_its_lease_would_cost_and_what_would_go_better(self, cli: Cli, gateway: Gateway) -> None:
+        others = [
+            SAME | {"change": "nodes", "nodes": 2},
+            SAME | {"change": "memory", "memory_mib": 4096},
+            SAME | {"change": "software", "software": ["gcc", "python3 >= 3.11"]},
+            SAME | {"change": "execution", "execution_s": 1800},
+            SAME | {"change": "type", "type": "cancelable", "outcome": OUTCOME | {"lease": LEASE}},
+            SAME | {"change": "deadline"},
+        ]
+        told = TOLD | {"places": [], "groups": [], "surest": None, "lease": LEASE, "alternatives": others, "untried": 1}
+        gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
+        assert cli(*self.ARGUMENTS).out.splitlines()[1:-1] == [
+            "  its lease would wait at lyon",
+            "  better, each tried:",
+            "    with --nodes 2: it would be running (runs-on-nodes)",
+            "    with --memory 4096MiB: it would be running (runs-on-nodes)",
+            "    with --software gcc --software 'python3 >= 3.11': it would be running (runs-on-nodes)",
+            "    with --execution 30:00: it would be running (runs-on-nodes)",
+            "    with --type cancelable: it would be running (runs-on-nodes); its lease would wait at lyon",
+            "    without --deadline: it would be running (runs-on-nodes)",
+            "  1 other alternative not tried",
+        ]
 
 
 NODE = {

@@ -20,7 +20,7 @@ from leasehold.service.engine import nodes as engine_nodes
 from leasehold.service.engine.jobs import MAX_PENDING_NEWS
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.unit_of_work import UnitOfWork
-from leasehold.service.jobs import prospect
+from leasehold.service.job_plans import plan_job
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import submit
@@ -105,7 +105,7 @@ def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, mon
     look_at_machines()
 
     monkeypatch.setattr(SchedulableNodes, "_as_it_is", counted)
-    assert prospect(shop.engine, job(), shop.now_ms).state is JobState.RUNNING
+    assert plan_job(shop.engine, job(), shop.now_ms).outcome.state is JobState.RUNNING
     assert len(judged) < 10
     shop.do(job())
     assert len(judged) < 20

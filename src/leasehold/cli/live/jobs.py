@@ -15,7 +15,15 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
-from leasehold.cli.live.leases import WOULD_BE_REFUSED, expected_start, preemptions, read_memory_mib, steps
+from leasehold.cli.live.leases import (
+    WOULD_BE_REFUSED,
+    count_of,
+    expected_start,
+    outcome_in_words,
+    preemptions,
+    read_memory_mib,
+    steps,
+)
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
 from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
@@ -30,6 +38,7 @@ from leasehold.client import (
     JobFilter,
     JobLog,
     JobNeeds,
+    JobOutcome,
     JobPlace,
     JobProspect,
     JobResult,
@@ -39,6 +48,7 @@ from leasehold.client import (
     NodeVerdict,
     NotFound,
     OutputFile,
+    PlannedJobAlternative,
     StoredFile,
 )
 from leasehold.client.files import download, upload
@@ -61,7 +71,7 @@ from leasehold.configuration.job_description.description import (
 )
 from leasehold.configuration.job_description.documents import SUFFIXES, load_description, size_of
 from leasehold.configuration.times import read_duration_ms
-from leasehold.jobs.job import Backup, JobState
+from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
@@ -343,9 +353,9 @@ def answer_prospect(prospect: JobProspect, *, json: bool) -> None:
     else:
         answer("\n".join(_summary(prospect)))
         print_table(_HEADS, [_nodes(group) for group in prospect.groups], (0,))
-    if prospect.state is JobState.REFUSED:
+    if prospect.verdict == "refused":
         raise typer.Exit(WOULD_BE_REFUSED)
-    if prospect.state not in {JobState.STARTING, JobState.RUNNING}:
+    if prospect.verdict == "with-consequences":
         raise typer.Exit(ANSWER_IS_NO)
 
 
@@ -365,6 +375,35 @@ def _summary(prospect: JobProspect) -> Iterator[str]:
         yield f"  {_place(place)}"
     if prospect.surest is not None:
         yield f"  done by its deadline with a probability of {prospect.surest:.6g}"
+    if prospect.lease is not None and prospect.lease.verdict != "as-asked":
+        yield f"  its lease {outcome_in_words(prospect.lease, times.now())}"
+    if prospect.alternatives:
+        yield "  better, each tried:"
+    for one in prospect.alternatives:
+        yield f"    {_difference(one)}: {_became_of(one.outcome)}"
+    if prospect.untried:
+        yield f"  {count_of(prospect.untried, 'other alternative')} not tried"
+
+
+def _difference(one: PlannedJobAlternative) -> str:
+    match one.change:
+        case "software":
+            return f"with {' '.join(f'--software {join([text])}' for text in one.software)}"
+        case "memory":
+            return f"with --memory {one.memory_mib}MiB"
+        case "execution":
+            return f"with --execution {show_duration(one.execution_s or 0)}"
+        case "backup" | "reliability" | "deadline":
+            return f"without --{one.change}"
+        case _:
+            return f"with --{one.change} {getattr(one, one.change)}"
+
+
+def _became_of(outcome: JobOutcome) -> str:
+    would = f"it would be {outcome.state} ({outcome.reason})"
+    if outcome.lease is None or outcome.lease.verdict == "as-asked":
+        return would
+    return f"{would}; its lease {outcome_in_words(outcome.lease, times.now())}"
 
 
 def _place(place: JobPlace) -> str:

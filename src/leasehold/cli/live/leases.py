@@ -501,7 +501,7 @@ def instead(alternatives: Sequence[PlannedAlternative], untried: int, at: dateti
     if alternatives:
         yield "  better, each tried:"
     for one in alternatives:
-        yield f"    {_difference(one, at)}: {_outcome(one.outcome, at)}"
+        yield f"    {_difference(one, at)}: {outcome_in_words(one.outcome, at)}"
     if untried:
         yield f"  {count_of(untried, 'other alternative')} not tried, since too many leases are open"
 
@@ -516,8 +516,13 @@ def _difference(one: PlannedAlternative, at: datetime) -> str:
     return f"with --domain {one.domain}" if one.change == "site" else f"with --type {one.type}"
 
 
-def _outcome(outcome: PlannedOutcome, at: datetime) -> str:
+def outcome_in_words(outcome: PlannedOutcome, at: datetime) -> str:
+    """Tell what would become of a lease."""
     cost = f", with {outcome.preempted_vms} VMs preempted" if outcome.preempted_vms else ""
+    if outcome.verdict == "refused":
+        return f"would be refused ({outcome.reason})"
+    if "decided-elsewhere" in outcome.consequences:
+        return f"would be offered to {outcome.site}, which decides for itself"
     if outcome.state is LeaseState.HELD:
         return f"would wait at the gateway ({outcome.reason}){cost}"
     if outcome.state is LeaseState.WAITING:
@@ -569,7 +574,7 @@ def explained(told: LeaseExplanation, at: datetime) -> Iterator[str]:
     yield from steps(told.steps)
     yield from preemptions(told.preemptions)
     if told.now is not None:
-        again = "would be refused again" if told.now.verdict == "refused" else _outcome(told.now, at)
+        again = "would be refused again" if told.now.verdict == "refused" else outcome_in_words(told.now, at)
         yield f"  submitted now: {again} ({told.now.reason})"
     yield from instead(told.alternatives, told.untried, at)
 

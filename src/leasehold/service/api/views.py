@@ -198,7 +198,7 @@ def show_plan(
     """
     prospect, there = plan.prospect, plan.prospect.elsewhere
     return LeasePlan(
-        **_outcome(prospect),
+        **outcome_of(prospect),
         victims=tuple(
             PlannedVictim.of(one, lease=one.lease_id, type=one.lease_type.label)
             for one in prospect.victims
@@ -239,7 +239,7 @@ _SAME: dict[str, Any] = {"type": None, "vms": None, "duration_s": None, "ready":
 
 def show_alternative(alternative: Alternative) -> PlannedAlternative:
     """Show a better request by what is different in it."""
-    request, outcome = alternative.prospect.request, PlannedOutcome(**_outcome(alternative.prospect))
+    request, outcome = alternative.prospect.request, PlannedOutcome(**outcome_of(alternative.prospect))
     differs: dict[str, Any] = {}
     match alternative.change:
         case core.Change.TYPE:
@@ -255,7 +255,8 @@ def show_alternative(alternative: Alternative) -> PlannedAlternative:
     return PlannedAlternative(**_SAME | differs, change=alternative.change.value, outcome=outcome)
 
 
-def _outcome(prospect: Prospect) -> dict[str, Any]:
+def outcome_of(prospect: Prospect) -> dict[str, Any]:
+    """Give what a `PlannedOutcome` shows."""
     consequences = tuple(one.value for one in prospect.consequences)
     verdict = "refused" if prospect.is_refused else "with-consequences" if consequences else "as-asked"
     return {
@@ -331,7 +332,7 @@ def show_lease_explanation(row: LeaseRow, account: Account, may_see: Callable[[i
         lease=show_lease(row),
         steps=show_steps(account.lines),
         preemptions=show_preemptions(account, may_see),
-        now=None if again is None else PlannedOutcome(**_outcome(again)),
+        now=None if again is None else PlannedOutcome(**outcome_of(again)),
         alternatives=tuple(map(show_alternative, account.better)),
         untried=account.untried,
     )

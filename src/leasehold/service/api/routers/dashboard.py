@@ -875,7 +875,7 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
         compared=compared,
         no_change=no_change,
         figure_names=FIGURE_NAMES,
-        sites=[one.name for one in call.federation.config.clusters],
+        sites=[one.name for one in await call.federation.sites.list()],
         policies=routing_policy_names(),
         **_lease_form(call, fields, problem, wrong),
     )

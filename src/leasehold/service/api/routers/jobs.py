@@ -1,7 +1,7 @@
 """Jobs: submit, plan, list, explain and cancel them, and fetch the result of one."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +15,16 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
 from leasehold.model.resources import parse_whole_gpus
 from leasehold.protocol.explanations import JobExplanation
-from leasehold.protocol.fields import Number, is_file_name, moment_at, planned, read_duration, unix_ms
+from leasehold.protocol.fields import (
+    LeaseTypeName,
+    Number,
+    is_file_name,
+    moment_at,
+    planned,
+    read_duration,
+    show_duration,
+    unix_ms,
+)
 from leasehold.protocol.forecasts import JobEstimate
 from leasehold.protocol.jobs import (
     Attempt,
@@ -24,6 +33,7 @@ from leasehold.protocol.jobs import (
     JobInput,
     JobLog,
     JobNeeds,
+    JobOutcome,
     JobPage,
     JobPlace,
     JobProspect,
@@ -32,7 +42,9 @@ from leasehold.protocol.jobs import (
     NodeGroup,
     NodeVerdict,
     OutputFile,
+    PlannedJobAlternative,
 )
+from leasehold.protocol.plans import PlannedOutcome
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs, seen_by
@@ -43,14 +55,16 @@ from leasehold.service.api.routers.files import PARTS, Content
 from leasehold.service.api.routers.forecasts import job_estimate
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
 from leasehold.service.api.views import explain_job as explanation_of
-from leasehold.service.api.views import show_expected, show_preemptions, show_steps
+from leasehold.service.api.views import outcome_of, show_expected, show_preemptions, show_steps
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
 from leasehold.service.errors import NoResult, NoSuchJob
 from leasehold.service.files import FileStore, NoSuchFile
 from leasehold.service.forecasts import Estimated, Forecasts
-from leasehold.service.jobs import Chosen, Prospect
+from leasehold.service.job_plans import JobAlternative, JobChange, JobPlan
+from leasehold.service.job_plans import JobOutcome as CoreOutcome
+from leasehold.service.jobs import Chosen
 from leasehold.service.store import filters
 from leasehold.service.store.rows import AttemptRow, JobRow, StoredJob
 
@@ -97,8 +111,11 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
 @router.post("/plan", operation_id="planJob", openapi_extra=DECLARED)
 @needs(Permission.JOB_SUBMIT, cost=PLANNING)
 async def plan_job(call: Authorized, body: JobSpec) -> JobProspect:
-    """Say what would happen to a job submitted now, and how each node matches it. Nothing changes."""
-    return show_prospect(await call.federation.jobs.plan(_submission(body, call.principal, "")))
+    """Say what would happen to a job submitted now, what would go better, and how each node matches it.
+
+    Nothing changes. Each alternative was tried.
+    """
+    return show_plan(await call.federation.plan_job(_submission(body, call.principal, "")))
 
 
 @router.get("", operation_id="listJobs")
@@ -369,13 +386,42 @@ def show_result(result: service.JobResult) -> JobResult:
     return JobResult.of(result, job=result.job_id, files=tuple(map(OutputFile.of, result.files)))
 
 
-def show_prospect(prospect: Prospect) -> JobProspect:
-    """Show the prospect of a job."""
-    return JobProspect.of(
-        prospect,
-        explanation=explanation_of(prospect.reason, prospect.what),
-        places=tuple(_place(chosen) for chosen in prospect.chosen),
-        groups=tuple(_group(one) for one in prospect.groups),
+def show_plan(plan: JobPlan) -> JobProspect:
+    """Show what would become of a job, and what would go better."""
+    return JobProspect(
+        **_outcome(plan.outcome),
+        places=tuple(_place(chosen) for chosen in plan.outcome.chosen),
+        groups=tuple(_group(one) for one in plan.groups),
+        alternatives=tuple(map(_alternative, plan.alternatives)),
+        untried=plan.untried,
+    )
+
+
+def _outcome(outcome: CoreOutcome) -> dict[str, Any]:
+    lease, consequences = outcome.lease, outcome.consequences
+    return {
+        "verdict": "refused" if outcome.is_refused else "with-consequences" if consequences else "as-asked",
+        "consequences": consequences,
+        "state": outcome.state,
+        "reason": outcome.reason,
+        "explanation": explanation_of(outcome.reason, outcome.what),
+        "what": outcome.what,
+        "surest": outcome.surest,
+        "lease": None if lease is None else PlannedOutcome(**outcome_of(lease)),
+    }
+
+
+def _alternative(one: JobAlternative) -> PlannedJobAlternative:
+    needs, change = one.job.needs, one.change
+    return PlannedJobAlternative(
+        change=change.value,
+        nodes=needs.nodes if change is JobChange.NODES else None,
+        cores=needs.amounts.cores if change is JobChange.CORES else None,
+        memory_mib=needs.amounts.memory_mib if change is JobChange.MEMORY else None,
+        execution_s=show_duration(needs.execution_ms) if change is JobChange.EXECUTION else None,
+        type=cast("LeaseTypeName", one.job.lease_type.label) if change is JobChange.TYPE else None,
+        software=tuple(map(str, needs.software)) if change is JobChange.SOFTWARE else (),
+        outcome=JobOutcome(**_outcome(one.outcome)),
     )
 
 

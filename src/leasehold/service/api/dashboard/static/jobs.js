@@ -211,12 +211,37 @@ function nodesLine(group) {
   return `${group.nodes.join(", ")}${more ? ` and ${more} more` : ""}`;
 }
 
+/** What would become of the lease that a job asks for. */
+function leaseLine(lease) {
+  const cost = lease.preempted_vms ? `, with ${lease.preempted_vms} VMs preempted` : "";
+  if (lease.verdict === "refused") return `refused, it ${lease.explanation}`;
+  return lease.consequences.includes("waits") ? `waits, it ${lease.explanation}${cost}` : `starts at ${lease.site}${cost}`;
+}
+
+/** What is different in a job that is better off. */
+function alternativeLine(one) {
+  const words = {
+    nodes: `${one.nodes} nodes`, cores: `${one.cores} cores on each node`, memory: `${one.memory_mib} MiB on each node`,
+    software: one.software.join("; "), execution: `${one.execution_s} s of run time`, type: one.type,
+    backup: "without a backup", reliability: "without a reliability", deadline: "without a deadline",
+  };
+  return words[one.change];
+}
+
+function outcomeLine(outcome) {
+  return `would be ${outcome.state}${outcome.lease ? `; its lease ${leaseLine(outcome.lease)}` : ""}`;
+}
+
 function prospectStory(prospect) {
   return [
     make("p", { class: "state" }, pill(prospect.state, false), make("b", {}, "if it were submitted now")),
     make("p", { class: "line" }, `It ${prospect.explanation}.`),
     ...prospect.places.map((place) => make("p", { class: "line" }, placeLine(place))),
     prospect.surest === null ? null : make("p", { class: "line" }, `It meets its deadline with a probability of ${prospect.surest.toPrecision(6)}.`),
+    prospect.lease ? make("p", { class: "line" }, `Its lease: ${leaseLine(prospect.lease)}.`) : null,
+    prospect.alternatives.length ? make("h3", {}, "Better, each tried") : null,
+    prospect.alternatives.length ? make("ul", { class: "nodes" }, ...prospect.alternatives.map((one) => make("li", {},
+      make("b", {}, alternativeLine(one)), make("span", {}, outcomeLine(one.outcome))))) : null,
     prospect.groups.length ? make("h3", {}, "Nodes") : null,
     make("ul", { class: "nodes" }, ...prospect.groups.map((group) => make("li", {},
       make("b", {}, nodesLine(group)), group.problem ? make("span", {}, `down: ${group.problem}`) : null,
