@@ -23,7 +23,10 @@ def hear(gateway: Any, stage: str) -> None:
         assert words, f"it ended before it said {stage!r}"
 
 
-@pytest.mark.parametrize("killed_at", STAGES)
+@pytest.mark.storm
+@pytest.mark.parametrize(
+    "killed_at", [pytest.param(stage, marks=pytest.mark.example if stage == "leases" else ()) for stage in STAGES]
+)
 def test_only_whole_transactions_are_left(
     store_url: str, another_gateway: Callable[[str], Any], killed_at: str
 ) -> None:
