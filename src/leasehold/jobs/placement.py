@@ -147,7 +147,7 @@ class PlaceFinder:
             (needs.amounts.memory_mib, "MiB", "total.memory_mib", Why.TOO_LITTLE_MEMORY),
             (needs.cpu_mhz, "MHz", "cpu_mhz", Why.CPU_TOO_SLOW),
             (needs.amounts.disk_mib, "MiB", "total.disk_mib", Why.TOO_LITTLE_DISK),
-            (needs.amounts.gpus, "GPUs", "total.gpus", Why.TOO_FEW_GPUS),
+            (needs.amounts.gpus, "GPU" if needs.amounts.gpus == 1 else "GPUs", "total.gpus", Why.TOO_FEW_GPUS),
         )
         for amount, unit, which, why in sizes:
             size = attrgetter(f"capabilities.{which}")
@@ -155,7 +155,8 @@ class PlaceFinder:
                 continue  # nearly always, and at the first look
             most = max(map(size, nodes), default=0)
             if amount > most:
-                return never(why, f"asks for {amount} {unit} on each node, and none has more than {most} {unit}")
+                there = f"more than {most} {unit}" if most else "any"
+                return never(why, f"asks for {amount} {unit} on each node, and none has {there}")
         grounds = [self._inventory.with_down(site) for site in sorted(self._inventory.sites)]
         most = max((self._how_many_able(job, ground, now_ms) for ground in grounds), default=0)
         if 0 < most < needs.nodes or needs.nodes > len(nodes):
