@@ -1,16 +1,20 @@
 """Futures from a snapshot: what is known comes to pass, what is drawn is drawn from what was seen."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from math import asin, pi
 from random import Random
-from statistics import mean
+from statistics import mean, stdev
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.forecasting.worlds import Story, past_of, snapshot_after, stories, terms
 from tests.searching import examples
 
+from leasehold.forecasting.estimates import correlation
 from leasehold.forecasting.futures import Forecast, FutureWorld, simulate, stream
 from leasehold.forecasting.learnt import DAY_MS, Arrivals, Coming, RunTimes
 from leasehold.forecasting.snapshot import PastRequest, empty_gateway, memory_of
@@ -102,6 +106,91 @@ def test_a_lease_that_still_runs_says_that_some_run_for_longer() -> None:
     assert all(ran == 10_000 or ran > 50_000 for ran in drawn)
     alone = Counter(RunTimes(over).draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
     assert alone[10_000] / 2000 > 0.95
+
+
+def _campaigns(rng: Random, leases: int, length: int, users: int = 4) -> list[PastRequest]:
+    """Requests of users whose leases run for a part of their time that is drawn once for each ``length`` of them."""
+    parts: dict[int, int] = {}
+    past = []
+    for n in range(leases):
+        user = n % users
+        if n // users % length == 0:
+            parts[user] = rng.randrange(1_000, 100_000)
+        past.append(PastRequest(n, "beta", 1, 100_000, parts[user], f"user {user}"))
+    return past
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(st.integers(0, 10_000))
+def test_leases_that_run_for_themselves_share_no_chance_and_campaigns_do(seed: int) -> None:
+    """Oracle: of runs of n equal ones, n - 1 of n neighbours are the same, the others independent."""
+    rng = Random(seed)
+    assert RunTimes(_campaigns(rng, 2_000, 1)).shared < 0.1
+    assert RunTimes(_campaigns(rng, 2_000, 4)).shared == pytest.approx(0.75, abs=0.12)
+    assert RunTimes(_campaigns(rng, 48, 4)).shared < 0.3  # little was seen
+    assert RunTimes(PastRequest(n, "beta", 1, 100_000, 30_000, "ada") for n in range(500)).shared == 0
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.booleans())
+def test_a_draw_alone_is_the_same_whatever_is_shared(seed: int, age_ms: int, some_run: bool) -> None:  # noqa: FBT001
+    """Oracle: draws of which nothing is shared."""
+    rng, count = Random(seed), 4_000
+    past = [replace(one, consumer="ada") for one in _campaigns(rng, 400, 8, users=1)]
+    learnt = RunTimes(past)
+    if some_run:
+        learnt = learnt.with_running([PastRequest(900 + n, "beta", 1, 100_000, 250 * n, "ada") for n in range(1, 200)])
+    assert learnt.shared > 0.5
+    drawn = sorted(learnt.draw("ada", "beta", 100_000, age_ms, rng, rng.gauss(0.0, 1.0)) for _ in range(count))
+    learnt._together._product = 0.0
+    assert learnt.shared == 0
+    alone = sorted(learnt.draw("ada", "beta", 100_000, age_ms, rng) for _ in range(count))
+    critical = 1.95 * (2 / count) ** 0.5  # of Kolmogorov and Smirnov, for one in a thousand
+    assert _apart(drawn, alone) < 1.3 * critical
+
+
+def _apart(one: list[int], other: list[int]) -> float:
+    """Say how far two samples of a size are apart at most (Kolmogorov and Smirnov)."""
+    at = sorted({*one, *other})
+    return max(abs(bisect_right(one, value) - bisect_right(other, value)) for value in at) / len(one)
+
+
+def test_two_leases_of_a_user_go_together_in_a_future_as_much_as_was_seen() -> None:
+    rng = Random(3)
+    learnt = RunTimes(replace(one, consumer="ada") for one in _campaigns(rng, 400, 4, users=1))
+    pairs = []
+    for _ in range(3_000):
+        common = rng.gauss(0.0, 1.0)
+        pairs.append([learnt.draw("ada", "beta", 100_000, 0, rng, common) for _ in range(2)])
+    first, second = zip(*pairs, strict=True)
+    # The rank correlation of a Gaussian copula (Kruskal 1958), but for the few draws from wider pools.
+    assert correlation(first, second) == pytest.approx(6 / pi * asin(learnt.shared / 2), abs=0.05)
+
+
+def test_what_else_a_user_asks_for_changes_no_draw() -> None:
+    """Common random numbers: there is room for all, so that each starts at once, and only its draw says how long."""
+    past = tuple(_campaigns(Random(1), 400, 8))
+    jobs = [_local(n, 1, 60, home="alpha", consumer=f"user {n % 2}") for n in range(4)]
+    few, _, _ = snapshot_after(terms(), jobs[:3], 10_000)
+    many, _, _ = snapshot_after(terms(), jobs, 10_000)
+    ends = []
+    for snapshot in (few, many):
+        futures = simulate(replace(snapshot, history=past), [1, 2, 3], Forecast(8, 5))
+        ends.append([[future.fates[number].end_ms for number in (1, 2, 3)] for future in futures])
+    assert ends[0] == ends[1]
+    assert len({tuple(one) for one in ends[0]}) > 1
+
+
+def test_futures_of_a_long_queue_disagree_as_much_as_what_one_user_runs_does() -> None:
+    """A hundred leases of one user: were each drawn for itself, their sum would hardly differ between futures."""
+    rng = Random(2)
+    learnt = RunTimes(replace(one, consumer="ada") for one in _campaigns(rng, 500, 10, users=1))
+    sums: dict[bool, list[int]] = {True: [], False: []}
+    for _ in range(200):
+        common = rng.gauss(0.0, 1.0)
+        sums[True].append(sum(learnt.draw("ada", "beta", 100_000, 0, rng, common) for _ in range(100)))
+        sums[False].append(sum(learnt.draw("ada", "beta", 100_000, 0, rng, rng.gauss(0.0, 1.0)) for _ in range(100)))
+    assert stdev(sums[True]) > 5 * stdev(sums[False])
 
 
 def test_machines_start_within_the_times_that_were_measured() -> None:

@@ -1,8 +1,9 @@
 """Possible futures of a snapshot: the same decision code, with run times and arrivals drawn from what was learnt.
 
 In each replication the gateway of the snapshot goes on by itself: leases run for as long as was drawn, others come. The
-draws of a lease depend on the seed, the replication and its number alone, those of arrivals on seed and replication:
-two snapshots with the same seed meet the same chance (common random numbers), so that their differences are theirs.
+draws of a lease depend on the seed, the replication, its number and its user alone, those of arrivals on seed and
+replication: two snapshots with the same seed meet the same chance (common random numbers), so that their differences
+are theirs.
 
 A site that decides for itself, and a peer, is a gateway of its own there, with one site that confirms starts, as large
 as was last reported. Of what it has, others keep as much as they hold now: its own users are not known. What can be
@@ -145,6 +146,7 @@ class FutureWorld(World):
         self.future = Future(taken_ms=snapshot.taken_ms)
         self._snapshot, self._run_times = snapshot, run_times
         self._seed, self._replication = seed, replication
+        self._common: dict[tuple[str, str], float] = {}
         self._coming = _coming(arrivals, seed, replication, load)
         self._next = next(self._coming, None)
         self._number = FIRST_ARRIVAL
@@ -219,9 +221,18 @@ class FutureWorld(World):
     def _know(self, request: Request, age_ms: int = 0) -> int:
         """Draw how long a request takes; returns ms at the reference speed."""
         rng = stream(self._seed, self._replication, "runs", request.id)
-        taken_ms = self._run_times.draw(request.path, request.site or "", request.duration_ms, age_ms, rng)
+        user = request.path, request.site or ""
+        taken_ms = self._run_times.draw(*user, request.duration_ms, age_ms, rng, self._common_of(*user))
         self.expect(request.id, taken_ms)
         return taken_ms
+
+    def _common_of(self, path: str, home: str) -> float:
+        """Draw what the leases of a user have in common in this future."""
+        common = self._common.get((path, home))
+        if common is None:
+            common = stream(self._seed, self._replication, "user", path, home).gauss(0.0, 1.0)
+            self._common[path, home] = common
+        return common
 
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         self._know(effect.lease.request)

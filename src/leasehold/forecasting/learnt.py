@@ -2,14 +2,20 @@
 
 Both are resampled from what was seen, not fitted: a site's mix of short and long, of single requests and bursts, needs
 no model. Where little was seen of a user, the site's pool of all users makes up for it (shrinkage), then all sites'.
+
+What one user's leases run goes together: a campaign of them is short or long as a whole. So their draws share chance
+(`RunTimes.draw`), as much of it as was seen; else the futures of a long queue would all agree, since what is drawn too
+long for one lease of thousands is drawn too short for another.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from math import sqrt
 from operator import attrgetter
 from random import Random
+from statistics import NormalDist
 
 from leasehold.forecasting.snapshot import UNKNOWN_MS, PastRequest
 
@@ -21,6 +27,15 @@ KEPT = 5_000
 
 RATIOS_KEPT = 500
 """How many leases a pool holds; the oldest give way."""
+
+DOUBT = 30.0
+"""How many pairs of leases that do not go together are taken for seen before any is: `RunTimes.shared` begins at 0."""
+
+_FEWEST_TO_PLACE = 10
+"""A lease is placed among at least so many of the same user's; among fewer its place says little."""
+
+_NORMAL = NormalDist()
+_BELOW_ONE = 1 - 2**-53
 
 DAY_MS = 86_400_000
 WEEK_DAYS = 7
@@ -54,9 +69,43 @@ class _Pool:
             oldest = self._in_order.pop(0)
             del self._ratios[bisect_right(self._ratios, oldest) - 1]
 
+    def __len__(self) -> int:
+        return len(self._ratios)
+
+    def place(self, ratio: float) -> float:
+        """Say at which quantile of the normal distribution a lease is among these (van der Waerden's score)."""
+        below = (bisect_left(self._ratios, ratio) + bisect_right(self._ratios, ratio)) / 2
+        return _NORMAL.inv_cdf((below + 0.5) / (len(self._ratios) + 1))
+
     def beyond(self, ratio: float) -> Sequence[float]:
         """Give those that ran for longer than this part."""
         return self._ratios[bisect_right(self._ratios, ratio) :] if ratio > 0 else self._ratios
+
+
+class _Together:
+    """How much the leases of one user go together: the correlation of each with the one before it.
+
+    Of where they are among the user's leases, as quantiles of the normal distribution: that is the parameter of the
+    copula that `RunTimes.draw` draws from. Leases that all run alike are all in the middle, and say nothing.
+    """
+
+    __slots__ = ("_last", "_product", "_square")
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[object, ...], float] = {}
+        self._product = 0.0
+        self._square = DOUBT
+
+    def add(self, user: tuple[object, ...], place: float) -> None:
+        before = self._last.get(user)
+        self._last[user] = place
+        if before is not None:
+            self._product += before * place
+            self._square += (before * before + place * place) / 2
+
+    @property
+    def correlation(self) -> float:
+        return max(0.0, self._product / self._square)
 
 
 class RunTimes:
@@ -66,6 +115,7 @@ class RunTimes:
         """Learn from the past; `learn` goes on with it."""
         self._pools: dict[tuple[object, ...], _Pool] = {}
         self._running: dict[tuple[object, ...], _Pool] = {}
+        self._together = _Together()
         for past in history:
             self.learn(past)
 
@@ -77,21 +127,39 @@ class RunTimes:
         what is not over yet goes to what ran for longer, as in the estimator of Kaplan and Meier).
         """
         also = RunTimes()
-        also._pools = self._pools
+        also._pools, also._together = self._pools, self._together
         for one in running:
             _add(also._running, one)
         return also
 
     def learn(self, past: PastRequest) -> None:
         """Learn from a request, if it is known how long it ran."""
-        if past.ran_ms != UNKNOWN_MS:
-            _add(self._pools, past)
+        if past.ran_ms == UNKNOWN_MS:
+            return
+        for key in _pools_of(past.path, past.home, past.requested_ms)[:_OF_A_USER]:
+            pool = self._pools.get(key)
+            if pool is not None and len(pool) >= _FEWEST_TO_PLACE:
+                self._together.add((past.path, past.home), pool.place(_ratio(past)))
+                break
+        _add(self._pools, past)
 
-    def draw(self, path: str, home: str, requested_ms: int, age_ms: int, rng: Random) -> int:
+    @property
+    def shared(self) -> float:
+        """Say how much of their chance the draws of one user's leases share, as a correlation from 0 to 1."""
+        return self._together.correlation
+
+    def draw(self, path: str, home: str, requested_ms: int, age_ms: int, rng: Random, common: float = 0.0) -> int:
         """Draw for how long a lease runs in all that has run for ``age_ms``; longer than that, at most as requested.
 
-        ``home`` is "" for a guest. All times are at the reference speed.
+        ``home`` is "" for a guest, ``common`` what its user's leases have in common in this future: one draw from the
+        standard normal distribution. All times are at the reference speed.
+
+        Each draw alone is the same whatever is shared: the quantiles at which they are drawn are joined by a Gaussian
+        copula with one factor (Li, "On default correlation: a copula function approach", 2000; Vasicek, "The
+        distribution of loan portfolio value", 2002, whose loans fail together as these leases run long together).
         """
+        shared = self.shared
+        quantile = min(_NORMAL.cdf(sqrt(shared) * common + sqrt(1 - shared) * rng.gauss(0.0, 1.0)), _BELOW_ONE)
         age, keys = age_ms / requested_ms, _pools_of(path, home, requested_ms)
         narrowest = 0
         while narrowest < len(keys):
@@ -99,16 +167,18 @@ class RunTimes:
             seen = len(longer) + len(running)
             is_last = narrowest == len(keys) - 1
             if seen and (is_last or rng.random() < seen / (seen + SHRINKAGE)):
-                index = int(rng.random() * seen)
-                if index < len(longer):
-                    return _within(longer[index] * requested_ms, age_ms, requested_ms)
-                age = running[index - len(longer)]  # as one of those that have run for longer, and still run
+                place = quantile * seen
+                if place < len(longer):
+                    return _within(longer[int(place)] * requested_ms, age_ms, requested_ms)
+                # As one of those that have run for longer, and still run; of the quantile the rest is to be drawn from.
+                quantile = min((place - len(longer)) / len(running), _BELOW_ONE)
+                age = running[int(rng.random() * len(running))]
             else:
                 narrowest += 1
         if () not in self._pools:
             return requested_ms  # nothing was ever seen to end: it is taken at its word
         age_ms = max(age_ms, int(age * requested_ms))
-        return _within(age_ms + rng.random() * (requested_ms - age_ms), age_ms, requested_ms)
+        return _within(age_ms + quantile * (requested_ms - age_ms), age_ms, requested_ms)
 
     def _beyond(self, key: tuple[object, ...], age: float) -> tuple[Sequence[float], Sequence[float]]:
         """Give those of a pool that ran for longer than that when they ended, and those that have so far."""
@@ -117,12 +187,16 @@ class RunTimes:
 
 
 def _add(pools: "dict[tuple[object, ...], _Pool]", past: PastRequest) -> None:
-    ratio = min(1.0, past.ran_ms / past.requested_ms)
+    ratio = _ratio(past)
     for key in _pools_of(past.path, past.home, past.requested_ms):
         pool = pools.get(key)
         if pool is None:
             pool = pools[key] = _Pool()
         pool.add(ratio)
+
+
+def _ratio(past: PastRequest) -> float:
+    return min(1.0, past.ran_ms / past.requested_ms)
 
 
 def _within(ran: float, age_ms: int, requested_ms: int) -> int:
@@ -133,6 +207,10 @@ def _pools_of(path: str, home: str, requested_ms: int) -> tuple[tuple[object, ..
     """Name the pools that a lease is in, the narrowest first."""
     magnitude = requested_ms.bit_length()
     return (path, home, requested_ms), (path, home, "~", magnitude), (path, home), (home, "~", magnitude), (home,), ()
+
+
+_OF_A_USER = 3
+"""How many of the pools that a lease is in are of its user alone."""
 
 
 @dataclass(frozen=True, slots=True)
