@@ -10,8 +10,10 @@ what happened from the median, in units of the forecast's own spread on that sid
 are each set to be missed as often as the other.
 
 Errors are kept by what is predicted, for whom, and where (`Kind`). Where few were seen the next wider kind says more:
-what is predicted for whom at any site, then what is predicted at all. Predictions in which all futures agree are kept
-apart: nearly all of these come true to the second, and no width makes nine in ten of them right.
+what is predicted for whom at any site, then what is predicted at all. Predictions that overlap in time err together: a
+hundred about one queue say little more of the next queue than one does. So what was seen is counted in predictions that
+followed one another, each made when the last one had come true. Predictions in which all futures agree are kept apart:
+nearly all of these come true to the second, and no width makes nine in ten of them right.
 """
 
 from collections import deque
@@ -28,7 +30,10 @@ KEPT = 500
 """How many errors of a kind are kept; older ones are forgotten."""
 
 ENOUGH = 19
-"""From so many errors on a kind stands by itself: the next one is below all of n with 1 / (n + 1), `MISS` at 19."""
+"""From so many errors on, of predictions that followed one another, a kind stands by itself.
+
+The next one is below all of n with 1 / (n + 1), `MISS` at 19.
+"""
 
 STEP = 0.01
 """How far a miss moves the level at which an end is set (Gibbs and Candès' gamma)."""
@@ -41,7 +46,7 @@ proportion to their spread, and intervals that are this multiple of a narrow one
 """
 
 _SURE = 0.01
-"""Where the quantiles are no further apart than this, a hundredth of the lead, all futures agree."""
+"""Where the quantiles are no further in_turn than this, a hundredth of the lead, all futures agree."""
 
 _BEYOND = 0.5
 """How far, in spreads, an end goes beyond all errors that were seen where even these are not enough, at most.
@@ -52,8 +57,8 @@ No further than these are from each other: one miss by a moment does not widen i
 _PRIOR = sorted((1.25 * (place - ENOUGH // 2) / (ENOUGH // 2) for place in range(ENOUGH)), key=abs)
 """Errors that count until enough were seen: the first intervals are a quarter wider than the futures alone say.
 
-On the logs that are measured (`leasehold reproduce calibration`) the futures alone cover about 85 %. Each error that is
-seen takes the place of the furthest of these: a forecast that is right soon has narrow intervals.
+Each error that is seen, of predictions that followed one another, takes the place of the furthest of these: a forecast
+that is right soon has narrow intervals.
 """
 
 START, CONTINUES, END = "start", "continues", "end"
@@ -145,7 +150,11 @@ class Interval:
 
 @dataclass(slots=True)
 class _Errors:
-    """The errors of one kind, and the levels at which the ends are set."""
+    """The errors of one kind, and the levels at which the ends are set.
+
+    ``in_turn``   of how many predictions these are that followed one another: the most that do not overlap in time
+    ``until_ms``  when the last one of these came true
+    """
 
     kept: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     low: float = MISS
@@ -158,10 +167,23 @@ class _Errors:
     known: int = 0
     off: float = 0.0
     loss: float = 0.0
+    in_turn: int = 0
+    until_ms: int = 0
+
+    def keep(self, error: float, made_ms: int, at_ms: int) -> None:
+        """Note an error; they come in the order in which things happened."""
+        self.kept.append(error)
+        if not self.in_turn or made_ms >= self.until_ms:
+            self.in_turn += 1
+            self.until_ms = at_ms
 
     def seen(self) -> list[float]:
-        """Give the errors that count, in order."""
-        return sorted([*self.kept, *_PRIOR[: max(0, ENOUGH - len(self.kept))]])
+        """Give the errors that count, in order: until enough followed one another, so many quantiles stand for all."""
+        ordered = sorted(self.kept)
+        if self.in_turn >= ENOUGH:
+            return ordered
+        stand = (_at(ordered, place / (self.in_turn + 1)) for place in range(1, self.in_turn + 1))
+        return sorted([*stand, *_PRIOR[: ENOUGH - self.in_turn]])
 
 
 def _ends(ordered: Sequence[float], low: float, high: float) -> tuple[float, float]:
@@ -257,7 +279,7 @@ class Calibration:
     def _of(self, kind: Kind, *, sure: bool) -> _Errors:
         for wider in kind.wider():
             errors = self._errors.get((wider, sure))
-            if errors is not None and len(errors.kept) >= ENOUGH:
+            if errors is not None and errors.in_turn >= ENOUGH:
                 return errors
         return self._errors.get((kind.wider()[-1], sure)) or _Errors()
 
@@ -275,7 +297,7 @@ class Calibration:
         error, off = raw.error(at_ms - made_ms), abs(_scaled(at_ms - made_ms) - _scaled(interval.median_ms - made_ms))
         for wider in kind.wider():
             errors = self._errors[wider, raw.is_sure]
-            errors.kept.append(error)
+            errors.keep(error, made_ms, at_ms)
             errors.known += 1
             errors.off += off
             errors.loss += interval_score(interval, made_ms, at_ms)
@@ -329,6 +351,7 @@ class Calibration:
                 "levels": [errors.low, errors.high],
                 "counts": [errors.scored, errors.covered, errors.below, errors.above],
                 "sums": [errors.width, errors.known, errors.off, errors.loss],
+                "in_turn": [errors.in_turn, errors.until_ms],
             }
             for (kind, is_sure), errors in self._errors.items()
         ]
@@ -338,7 +361,9 @@ class Calibration:
         """Go on from what `memory` gave."""
         made = cls()
         for one in memory:
-            errors = _Errors(deque(one["kept"], maxlen=KEPT), *one["levels"], *one["counts"], *one["sums"])
+            errors = _Errors(
+                deque(one["kept"], maxlen=KEPT), *one["levels"], *one["counts"], *one["sums"], *one["in_turn"]
+            )
             made._errors[Kind(*one["kind"]), one["sure"]] = errors
         return made
 
