@@ -46,7 +46,7 @@ proportion to their spread, and intervals that are this multiple of a narrow one
 """
 
 _SURE = 0.01
-"""Where the quantiles are no further in_turn than this, a hundredth of the lead, all futures agree."""
+"""Where the quantiles are no further apart than this, a hundredth of the lead, all futures agree."""
 
 _BEYOND = 0.5
 """How far, in spreads, an end goes beyond all errors that were seen where even these are not enough, at most.
