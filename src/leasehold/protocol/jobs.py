@@ -424,7 +424,7 @@ class PlannedJobAlternative(ResponseModel):
     execution_s: OrNone[Seconds] = Field(description="The other estimated run time; null: the same.")
     type: OrNone[LeaseTypeName] = Field(description="The other lease type of its attempts; null: the same.")
     software: AnyNumberOf[str] = Field(description="All of the other required software; empty: the same.")
-    outcome: JobOutcome
+    outcome: JobOutcome = Field(description="What would become of it.")
 
 
 class JobProspect(JobOutcome):

@@ -96,7 +96,9 @@ class PlannedDelay(ResponseModel):
 class PlannedOutcome(ResponseModel):
     """The state a lease would have right after submission."""
 
-    verdict: Literal["as-asked", "with-consequences", "refused"]
+    verdict: Literal["as-asked", "with-consequences", "refused"] = Field(
+        description="`as-asked`: it would start when it is ready, at nobody's cost."
+    )
     consequences: AnyNumberOf[str] = Field(
         description="`waits`, `preempts` (running leases), `delays` (waiting ones), `decided-elsewhere`, `penalised`."
     )
