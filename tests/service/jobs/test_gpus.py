@@ -92,3 +92,16 @@ def test_what_no_node_has_is_refused_at_once_and_a_fraction_with_one_line(tmp_pa
         assert answer.json()["detail"] == (
             "gpus: got 'a100:0.5', expected whole GPUs, such as a100:2: jobs take no fractions"
         )
+
+
+def test_the_dashboard_says_how_many_are_in_use_where_nodes_have_some(tmp_path: Path) -> None:
+    with house_in(tmp_path, SETTINGS, CONFIG) as house:
+        house.wait_for_nodes(2)
+        token = house.token(Role.FEDERATION_ADMIN)
+        job = submit(house, token, command=FOR_EVER, gpus="a100:1", execution_s=3600)
+        running(house, token, job)
+        until(lambda: free_gpus(house, token)["das3/gpu1"] == 1)
+        page = house.ask("GET", "/nodes?site=das3", token, headers={"Accept": "text/html"}).text
+        assert "1 of 2 a100" in page
+        assert "0 of 2 t4" in page
+        assert "GPUs in use" not in house.ask("GET", "/nodes?site=lyon", token, headers={"Accept": "text/html"}).text
