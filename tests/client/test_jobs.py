@@ -115,8 +115,8 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "state": "building", "reason": "image-is-built", "explanation": "waits", "what": "k", "surest": 0.99,
     }  # fmt: skip
     other: dict[str, Any] = {
-        "change": "memory", "nodes": None, "cores": None, "memory_mib": 512, "execution_s": None, "type": None,
-        "software": [], "outcome": outcome,
+        "change": "memory", "nodes": None, "cores": None, "memory_mib": 512, "gpus": None, "execution_s": None,
+        "type": None, "software": [], "outcome": outcome,
     }  # fmt: skip
     told = {**outcome, "places": [place], "groups": [group], "alternatives": [other], "untried": 2}
     gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))

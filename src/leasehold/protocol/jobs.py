@@ -416,11 +416,12 @@ class PlannedJobAlternative(ResponseModel):
     """Another job, different in one thing, that would be better off. It was tried, and undone."""
 
     change: Literal[
-        "nodes", "cores", "memory", "software", "execution", "type", "backup", "reliability", "deadline"
+        "nodes", "cores", "memory", "gpus", "software", "execution", "type", "backup", "reliability", "deadline"
     ] = Field(description="What is different; `backup`, `reliability` and `deadline`: without it.")
     nodes: OrNone[int] = Field(description="The other number of nodes; null: the same.")
     cores: OrNone[int] = Field(description="The other number of cores on each node; null: the same.")
     memory_mib: OrNone[int] = Field(description="The other memory on each node, in MiB; null: the same.")
+    gpus: OrNone[str] = Field(description="The other GPUs on each node; null: the same.")
     execution_s: OrNone[Seconds] = Field(description="The other estimated run time; null: the same.")
     type: OrNone[LeaseTypeName] = Field(description="The other lease type of its attempts; null: the same.")
     software: AnyNumberOf[str] = Field(description="All of the other required software; empty: the same.")

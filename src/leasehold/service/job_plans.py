@@ -34,6 +34,7 @@ class JobChange(StrEnum):
     NODES = "nodes"
     CORES = "cores"
     MEMORY = "memory"
+    GPUS = "gpus"
     SOFTWARE = "software"
     EXECUTION = "execution"
     TYPE = "type"
@@ -219,7 +220,7 @@ class _Others:
             yield JobChange.NODES, self._with(nodes=nodes, need=min(needs.need, nodes))
 
     def _smaller_nodes(self) -> Iterator[_Other]:
-        """With the cores or the memory that nodes have, or have free."""
+        """With the cores, memory or GPUs that nodes have, or have free; GPUs of any model, too."""
         rows = [kind.row for kind in self.engine.jobs.nodes.kinds(self.outcome.made_ms)]
         amounts = self.command.needs.amounts
         for cores in _below(amounts.cores, (row.cores for row in rows), (row.free_cores for row in rows)):
@@ -227,6 +228,12 @@ class _Others:
         memory = ((row.memory_mib for row in rows), (row.free_memory_mib for row in rows))
         for memory_mib in _below(amounts.memory_mib, *memory):
             yield JobChange.MEMORY, self._with(amounts=replace(amounts, memory_mib=memory_mib))
+        model = self.command.needs.gpu_model
+        if model:
+            yield JobChange.GPUS, self._with(gpu_model="")
+        have = [row for row in rows if model in ("", row.gpu_model)]
+        for gpus in _below(amounts.gpus, (row.gpus for row in have), (row.free_gpus for row in have)):
+            yield JobChange.GPUS, self._with(amounts=replace(amounts, gpus=gpus))
 
     def _other_types(self) -> Iterator[_Other]:
         """With leases of other types, where that of this one is not as asked for."""

@@ -105,3 +105,18 @@ def test_the_dashboard_says_how_many_are_in_use_where_nodes_have_some(tmp_path: 
         assert "1 of 2 a100" in page
         assert "0 of 2 t4" in page
         assert "GPUs in use" not in house.ask("GET", "/nodes?site=lyon", token, headers={"Accept": "text/html"}).text
+
+
+def test_a_plan_tries_gpus_of_any_model_and_fewer_of_them(tmp_path: Path) -> None:
+    with house_in(tmp_path, SETTINGS, CONFIG) as house:
+        house.wait_for_nodes(2)
+
+        def better(**said: Any) -> list[tuple[str, str]]:
+            body = {"command": ["true"], "execution_s": 60, **said}
+            found = house.ask("POST", "/v1/jobs/plan", house.token(), json=body).json()
+            assert found["verdict"] == "refused"
+            return [(one["change"], one["gpus"]) for one in found["alternatives"]]
+
+        assert better(gpus="h100:1") == [("gpus", "1")]
+        assert better(gpus="a100:4") == [("gpus", "a100:2")]
+        assert better(gpus="3") == [("gpus", "2")]

@@ -418,6 +418,7 @@ def _alternative(one: JobAlternative) -> PlannedJobAlternative:
         nodes=needs.nodes if change is JobChange.NODES else None,
         cores=needs.amounts.cores if change is JobChange.CORES else None,
         memory_mib=needs.amounts.memory_mib if change is JobChange.MEMORY else None,
+        gpus=show_gpus(needs) if change is JobChange.GPUS else None,
         execution_s=show_duration(needs.execution_ms) if change is JobChange.EXECUTION else None,
         type=cast("LeaseTypeName", one.job.lease_type.label) if change is JobChange.TYPE else None,
         software=tuple(map(str, needs.software)) if change is JobChange.SOFTWARE else (),

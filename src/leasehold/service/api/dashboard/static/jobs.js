@@ -222,6 +222,7 @@ function leaseLine(lease) {
 function alternativeLine(one) {
   const words = {
     nodes: `${one.nodes} nodes`, cores: `${one.cores} cores on each node`, memory: `${one.memory_mib} MiB on each node`,
+    gpus: `GPUs ${one.gpus} on each node`,
     software: one.software.join("; "), execution: `${one.execution_s} s of run time`, type: one.type,
     backup: "without a backup", reliability: "without a reliability", deadline: "without a deadline",
   };
