@@ -86,7 +86,7 @@ def test_one_that_has_come_stopped_is_let_go_on(library: Path) -> None:  # noqa:
         return told[0]
 
     assert seen(libvirt.VIR_DOMAIN_PAUSED_USER) is MachineState.SAVED  # and what is saved and wanted up is resumed
-    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_JOB_UNBOUNDED) is MachineState.PENDING
+    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_JOB_UNBOUNDED) is MachineState.ARRIVING
     assert seen(libvirt.VIR_DOMAIN_PAUSED_MIGRATION) is MachineState.PENDING
     assert seen(libvirt.VIR_DOMAIN_PAUSED_STARTING_UP) is MachineState.PENDING
 

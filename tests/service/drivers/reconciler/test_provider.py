@@ -108,6 +108,14 @@ def test_what_is_to_come_is_waited_for_whatever_is_wanted_of_it_then(desired: De
     assert status_of(received, machines([S.SAVED])) == Status(phase)
 
 
+def test_what_is_still_arriving_is_not_sent_on() -> None:
+    """Once it may have been sent it is not expected any more; and what arrives may break off, and come again."""
+    received = replace(instance(Desired.AWAY, Phase.RECEIVING, created=False, came_up=False), from_site="b")
+    assert next_step(received, machines([S.UP, S.ARRIVING])) is None
+    assert next_step(received, machines([S.UP])) is Step.AWAIT, "it has broken off"
+    assert next_step(received, machines([S.UP, S.UP])) is Step.SEND
+
+
 def test_what_has_come_is_saved_when_its_memory_is() -> None:
     received = replace(instance(Desired.SAVED, Phase.SAVING, created=False), from_site="b")
     assert next_step(received, machines([S.SAVED, S.UP])) is Step.SAVE

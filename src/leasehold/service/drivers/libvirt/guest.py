@@ -124,7 +124,14 @@ def look_at(  # noqa: PLR0911 - a list of cases
         return Seen(MachineState.FAILED, "it has crashed")
     if state == libvirt.VIR_DOMAIN_PAUSED and _was_left(domain, reason, instance):
         return Seen(MachineState.SAVED)
+    if state == libvirt.VIR_DOMAIN_PAUSED and _is_arriving(domain, instance):
+        return Seen(MachineState.ARRIVING)
     return Seen(MachineState.PENDING)
+
+
+def _is_arriving(domain: Any, instance: MachineInstance | None) -> bool:  # noqa: ANN401 - as above
+    """Whether it is received now. If that breaks off, it is gone here and sent again."""
+    return instance is not None and bool(instance.from_site) and not instance.came_up and is_on_its_way(domain)
 
 
 def _running(domain: Any, instance: MachineInstance) -> Seen:  # noqa: ANN401 - as above

@@ -41,6 +41,8 @@ class MachineState(StrEnum):
 
     PENDING = "pending"
     """On its way to being up, or stopped for a moment."""
+    ARRIVING = "arriving"
+    """Still being received from another site: it may yet come to nothing, and be sent again."""
     READY = "ready"
     """Up, and waiting for its command to be started."""
     UP = "up"
@@ -158,7 +160,7 @@ class Provider(ABC):
 # observed state
 
 _UP = frozenset({MachineState.UP, MachineState.ENDED})
-_RUNS_ON = frozenset({MachineState.UP, MachineState.READY, MachineState.PENDING})
+_RUNS_ON = frozenset({MachineState.UP, MachineState.READY, MachineState.PENDING, MachineState.ARRIVING})
 
 
 def status_of(instance: MachineInstance, machines: Sequence[Machine]) -> Status:
@@ -235,7 +237,7 @@ def next_step(  # noqa: PLR0911 - a list of cases
         return _bring_in(instance)
     states = {machine.state for machine in machines}
     if instance.desired is Desired.AWAY:
-        return Step.SEND if machines else None
+        return Step.SEND if machines and MachineState.ARRIVING not in states else None
     if instance.desired is Desired.SAVED:
         return Step.SAVE if any(map(_has_to_be_saved, machines)) else None
     if MachineState.SAVED in states:
