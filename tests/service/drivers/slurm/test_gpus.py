@@ -27,6 +27,7 @@ from leasehold.service.config import JobsSpec, ServiceConfig, ServiceSpec, SiteS
 from leasehold.service.drivers.protocol import NativeJob
 from leasehold.service.drivers.registry import driver
 from leasehold.service.drivers.slurm.cluster import NO_GPUS, Gpus, Node, read_gpus
+from leasehold.service.drivers.slurm.driver import gpus_lent
 from leasehold.service.drivers.slurm.options import SlurmOptions
 from leasehold.service.drivers.slurm.queue import NativeQueue
 from leasehold.service.federation import Federation
@@ -94,6 +95,25 @@ def test_a_site_that_is_planned_by_nodes_suspends_nothing(tmp_path: Path) -> Non
         InvalidField, match=r"slurm\.suspend: got 'pause', expected none where a site is planned by nodes"
     ):
         driver("slurm", given)
+
+
+@pytest.mark.parametrize(
+    ("there", "planned", "lent"),
+    [
+        (Gpus("a100", 4), NodeResources("n", 8, 0, "a100", 4), Gpus("a100", 4)),
+        (Gpus("a100", 4), NodeResources("n", 8, 0, "a100", 2), Gpus("a100", 2)),
+        (Gpus("a100", 1), NodeResources("n", 8, 0, "a100", 2), Gpus("a100", 1)),
+        (Gpus("a100", 0), NodeResources("n", 8, 0, "a100", 2), NO_GPUS),
+        (Gpus("a100+", 2), NodeResources("n", 8, 0, "a100", 2), NO_GPUS),
+        (Gpus("a100", 2), NodeResources("n", 8), NO_GPUS),
+        (Gpus("a100", 2), None, NO_GPUS),
+        (NO_GPUS, NodeResources("n", 8), NO_GPUS),
+    ],
+)
+def test_jobs_can_have_the_gpus_that_slurm_and_the_plan_both_know(
+    there: Gpus, planned: NodeResources | None, lent: Gpus
+) -> None:
+    assert gpus_lent(there, planned) == lent
 
 
 # --- for real -------------------------------------------------------------------------------------------------

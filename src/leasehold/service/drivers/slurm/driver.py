@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import InvalidField
+from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Clock, DriverSetup, NativeJob, Observation, Order, Problem
 from leasehold.service.drivers.reconciler.store import InstanceStore
-from leasehold.service.drivers.slurm.cluster import Job, Node
+from leasehold.service.drivers.slurm.cluster import NO_GPUS, Gpus, Job, Node
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.instance import JobInstance
 from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
@@ -57,9 +58,7 @@ class SlurmDriver:
         self._reconciler = JobReconciler(slurm, self._store, self._directories, options, setup.slots, setup.clock)
         prober = JobUsers(options).default
         probes = Probes(slurm, folder / PROBES, self._store.identity, options, prober, setup.clock)
-        self._discovery = NodeDiscovery(
-            probes, Modules(options, setup.clock), options.cpus_per_vm, lends_gpus=self._by_nodes
-        )
+        self._discovery = NodeDiscovery(probes, Modules(options, setup.clock), options.cpus_per_vm, setup.nodes)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._reported: dict[int, Observation] = {}
         self._has_orders = asyncio.Event()
@@ -174,11 +173,13 @@ class NodeDiscovery:
     Software is put together once for all nodes that have the same, and again only when it changes.
     """
 
-    def __init__(self, probes: Probes, modules: "Modules", vm_cores: int, *, lends_gpus: bool = False) -> None:
-        """Take the sources; ``lends_gpus`` says that the site is planned by nodes: else nobody looks after its GPUs."""
+    def __init__(
+        self, probes: Probes, modules: "Modules", vm_cores: int, planned: Iterable[NodeResources] = ()
+    ) -> None:
+        """Take the sources; a site that is ``planned`` by nodes has these alone, and lends their GPUs."""
         self._probes = probes
         self._vm_cores = vm_cores
-        self._lends_gpus = lends_gpus
+        self._planned = {node.name: node for node in planned}
         self._modules = modules
         self._unions: dict[tuple[Software, ...], Software] = {}
 
@@ -194,10 +195,12 @@ class NodeDiscovery:
         ``guests_mib``        how much of each node's memory guests hold, also those whose processes are stopped
         ``suspect_since_ms``  since when the report of a node is known to be wrong
         """
+        if self._planned:
+            nodes = {name: node for name, node in nodes.items() if name in self._planned}
         self._probes.look(nodes.values(), jobs, suspect_since_ms)
         self._modules.refresh()
         known, self._unions = self._unions, {}
-        gpus_in_use = _gpus_in_use(jobs) if self._lends_gpus else Counter()
+        gpus_in_use = _gpus_in_use(jobs) if self._planned else Counter()
         facts, ping = [], NodePing()
         for node in nodes.values():
             report, unknown = self._probes.report(node, suspect_since_ms.get(node.name, 0))
@@ -206,7 +209,7 @@ class NodeDiscovery:
             self._unions[parts] = software
             problem = problem_of(node, refuses=ping.is_refused_by(node))
             disk_mib = node.disk_mib or (report.disk_mib if report else 0)
-            has_gpus = self._lends_gpus and bool(node.gpus.model)
+            gpus = gpus_lent(node.gpus, self._planned.get(node.name))
             one = NodeFacts(
                 name=node.name,
                 cores=node.cpus,
@@ -222,12 +225,19 @@ class NodeDiscovery:
                 vm_cores=self._vm_cores,
                 comes_up=bool(problem and problem.comes_up),
                 unknown="; ".join(filter(None, (unknown, self._modules.unknown))),
-                gpu_model=node.gpus.model if has_gpus else "",
-                gpus=node.gpus.count if has_gpus else 0,
-                free_gpus=max(0, node.gpus.count - gpus_in_use[node.name]) if has_gpus else 0,
+                gpu_model=gpus.model,
+                gpus=gpus.count,
+                free_gpus=max(0, min(gpus.count, node.gpus.count - gpus_in_use[node.name])),
             )
             facts.append(one)
         return facts
+
+
+def gpus_lent(there: Gpus, planned: NodeResources | None) -> Gpus:
+    """Give the GPUs of a node that jobs can have: those that both Slurm and the plan of the site know, of one model."""
+    if planned is None or there.model != planned.gpu_model or not min(there.count, planned.gpus):
+        return NO_GPUS
+    return Gpus(planned.gpu_model, min(there.count, planned.gpus))
 
 
 def _gpus_in_use(jobs: Iterable[Job]) -> Counter[str]:
