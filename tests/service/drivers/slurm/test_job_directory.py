@@ -105,6 +105,15 @@ exit ${worst:-0}
 """
 
 
+SQUEUE = """\
+#!/bin/sh
+# Says how many nodes a job has, as squeue does.
+set -- n1 n2 n3
+for node in $(cat "$LOST" 2> /dev/null); do shift; done
+echo $#
+"""
+
+
 @pytest.mark.parametrize(
     ("least", "failed", "status"),
     [(0, "", 3), (0, "n3", 3), (2, "", 3), (2, "n2", 3), (2, "n3", 0), (1, "n2 n3", 0), (2, "n2 n3", 1)],
@@ -113,13 +122,15 @@ def test_of_a_command_that_needs_not_all_of_its_nodes_those_count_that_came_to_t
     directory: JobDirectory, tmp_path: Path, least: int, failed: str, status: int
 ) -> None:
     """The command fails on n3 with 3."""
-    (tmp_path / "srun").write_text(SRUN)
-    (tmp_path / "srun").chmod(0o755)
+    for name, program in (("srun", SRUN), ("squeue", SQUEUE)):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
     create(directory, "n1", "n2", "n3")
     fails_on_n3 = ("sh", "-c", "echo on $SLURMD_NODENAME; [ $SLURMD_NODENAME != n3 ] || exit 3")
     one = instance(command=fails_on_n3, on_nodes=("n1", "n2", "n3"))
     one.vms, one.least = 3, least
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAILED": failed, "SAID": str(tmp_path / "said")}
+    environment["LOST"] = str(tmp_path / "lost")
     script = batch_script(one, directory.work)
     done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, check=False)
     went = [node for node in ("n1", "n2", "n3") if node not in failed]
@@ -127,6 +138,38 @@ def test_of_a_command_that_needs_not_all_of_its_nodes_those_count_that_came_to_t
     assert (done.returncode, directory.run_record().exit_status) == (expected, expected)
     assert directory.output().text == "".join(f"on {node}\n" for node in went)
     assert ("--no-kill" in (tmp_path / "said").read_text()) == bool(least)
+
+
+LOSING = """\
+#!/bin/sh
+# Creates no step, as srun does, where nodes have failed: the first call finds that out.
+echo "$@" >> "$SAID"
+if [ ! -e "$LOST" ]; then echo "$FAILED" > "$LOST"; exit 1; fi
+while [ "$1" != sh ]; do shift; done
+for node in n1 n2; do SLURMD_NODENAME=$node "$@" || worst=$?; done
+exit ${worst:-0}
+"""
+
+
+@pytest.mark.parametrize(("failed", "went", "status"), [("n3", ["n1", "n2"], 0), ("n2 n3", [], 1)])
+def test_a_node_that_is_lost_before_the_command_began_is_done_without_where_enough_are_left(
+    directory: JobDirectory, tmp_path: Path, failed: str, went: list[str], status: int
+) -> None:
+    for name, program in (("srun", LOSING), ("squeue", SQUEUE)):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
+    create(directory, "n1", "n2", "n3")
+    one = instance(command=("sh", "-c", "echo on $SLURMD_NODENAME"), on_nodes=("n1", "n2", "n3"))
+    one.vms, one.least = 3, 2
+    said = tmp_path / "said"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAILED": failed, "SAID": str(said)}
+    environment["LOST"] = str(tmp_path / "lost")
+    script = batch_script(one, directory.work)
+    done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, directory.run_record().exit_status) == (status, status)
+    assert directory.output().text == "".join(f"on {node}\n" for node in went)
+    asked = [word for word in said.read_text().split() if word.startswith("--nodes=")]
+    assert asked == (["--nodes=3", "--nodes=2"] if went else ["--nodes=3"])
 
 
 def test_of_much_only_the_end_is_given_and_that_is_said(

@@ -13,6 +13,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import HasNodes, HasOutput, NodeFacts
 from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
+from leasehold.service.drivers.slurm import job_directory
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
 
@@ -161,6 +162,35 @@ def test_a_command_goes_on_when_a_node_fails_where_it_needs_fewer(rig: SlurmRig,
             assert isinstance(here.driver, HasOutput)
             written = (await here.driver.output(1)).text.splitlines()  # what is cut off may write to the end
             assert {f"on {first}", f"on {third}"} <= set(written)
+
+    asyncio.run(play())
+
+
+def test_a_command_begins_on_the_nodes_that_are_left_where_it_needs_fewer(
+    rig: SlurmRig, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node fails when the batch script runs, and before it has asked for the command to run on each node."""
+    first, second, third = cluster.nodes
+    folder = Path(tempfile.mkdtemp(dir=cluster.folder))  # its user, nobody, cannot reach that of a test
+    folder.chmod(0o777)
+    go_on = folder / "go-on"
+    waits = f"touch {folder}/begun; while [ ! -e {go_on} ]; do sleep 0.2; done\n"
+    monkeypatch.setattr(job_directory, "_ON_THOSE_LEFT", waits + job_directory._ON_THOSE_LEFT)
+    told = start_on(first, second, third, command=("sh", "-c", "echo on $SLURMD_NODENAME"))
+
+    async def play() -> None:
+        async with site(rig) as here:
+            await here.do(replace(told, constraints=replace(told.constraints, least=2)))
+            await until_found(here, rig, lambda _: (folder / "begun").exists())
+            cluster.kill_node(second)
+            await until_found(here, rig, lambda nodes: bool(nodes[second].fault))
+            while (await here.until(Phase.RUNNING)).nodes != (first, third):
+                await rig.pass_time()
+            go_on.touch()
+            ended = await here.until(Phase.ENDED)
+            assert (ended.exit_status, ended.fault) == (0, "")
+            assert isinstance(here.driver, HasOutput)
+            assert (await here.driver.output(1)).text == f"on {first}\non {third}\n"
 
     asyncio.run(play())
 

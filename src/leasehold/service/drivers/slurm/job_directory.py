@@ -31,7 +31,9 @@ from leasehold.service.drivers.staging import MOST_OUTPUT_BYTES, TOO_LARGE, cont
 
 WORK, FILES = "work", "files"
 """The directories of the job's own user, in the one that is the gateway's."""
-CONSOLE, BEGUN, ENDED, OUTPUT, ERROR, STATUS = "console", "begun", "ended", "output", "error", "status"
+CONSOLE, BEGUN, ENDED, OUTPUT, ERROR = "console", "begun", "ended", "output", "error"
+STATUS, STARTED = "status", "started"
+"""What each task of a job that does without some of its nodes leaves at its end, and that any of them has begun."""
 NODES, NOTICE, OUTPUTS, KEPT = "nodes", "notice", "outputs", "kept"
 """What is in the gateway's: names of nodes, a notice, names of files to be kept, and these; others are in ``work``."""
 CHECKPOINTED = "checkpointed"
@@ -54,7 +56,7 @@ _SCRIPT = """\
 #!/bin/sh
 # Written by Leasehold for lease {lease}: cancelling this job ends the lease.
 cd {folder} || exit
-rm -f {ENDED} {BEGUN} {STATUS}.*
+rm -f {ENDED} {BEGUN} {STARTED} {STATUS}.*
 {trap}
 for before in {OUTPUT} {OUTPUT}.* {ERROR} {ERROR}.*; do
     if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
@@ -69,6 +71,17 @@ echo "$status $(date +%s%3N)" > {ENDED}.partial && mv {ENDED}.partial {ENDED}
 exit $status
 """
 """A job that begins again leaves what it wrote before on its console: its output is that of one run."""
+
+_ON_THOSE_LEFT = """\
+left() {{ squeue --noheader --jobs="$SLURM_JOB_ID" --format=%D || echo {vms}; }}
+while nodes=$(left); do
+    {srun} --nodes="$nodes" --ntasks="$nodes" {task}
+    status=$?
+    fewer=$(left)
+    if [ -e {STARTED} ] || [ "$fewer" -ge "$nodes" ] || [ "$fewer" -lt {least} ]; then break; fi
+done
+(exit $status)"""
+"""`srun` creates no step on a node that failed since the job began: the command then begins on those that are left."""
 
 _OF_THOSE_LEFT = """\
 worst=$(cat {STATUS}.* 2> /dev/null | sort -n | tail -n 1)
@@ -90,21 +103,32 @@ def batch_script(instance: JobInstance, work: Path, image: Sequence[str] = ()) -
     if instance.vms == 1 or not instance.command:
         runs = f"{words} > {output} 2> {error}"
     else:  # it has ended when it has for all VMs
-        each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
-        srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
-        if instance.on_nodes and instance.per_node == 1:
-            to_its_own = f'"$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"'
-            if instance.outlives_nodes:
-                srun += " --no-kill"
-                status = shlex.quote(str(work / STATUS))
-                to_its_own = f"{trap}; {to_its_own}"
-                to_its_own += f'; status=$?; echo $status > {status}."$SLURMD_NODENAME"; exit $status'
-            else:
-                to_its_own = f"exec {to_its_own}"
-            runs = f"{srun} --ntasks-per-node=1 sh -c {shlex.quote(to_its_own)} sh {words}"
+        srun = f"srun --cpus-per-task={instance.cores} --wait=0 --kill-on-bad-exit=0"
+        to_its_own = f'"$@" > {output}."$SLURMD_NODENAME" 2> {error}."$SLURMD_NODENAME"'
+        if instance.outlives_nodes:
+            status, started = (shlex.quote(str(work / name)) for name in (STATUS, STARTED))
+            each = f": > {started}; {trap}; {to_its_own}"
+            each += f'; status=$?; echo $status > {status}."$SLURMD_NODENAME"; exit $status'
+            runs = _ON_THOSE_LEFT.format(
+                vms=instance.vms,
+                srun=f"{srun} --no-kill --ntasks-per-node=1",
+                task=f"sh -c {shlex.quote(each)} sh {words}",
+                least=instance.least,
+                STARTED=started,
+            )
+        elif instance.on_nodes and instance.per_node == 1:
+            each = f"exec {to_its_own}"
+            runs = f"{srun} --ntasks={instance.vms} --ntasks-per-node=1 sh -c {shlex.quote(each)} sh {words}"
         else:
-            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {output} 2> {error}"
-    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT, "ERROR": ERROR, "STATUS": STATUS}
+            runs = f"{srun} --ntasks={instance.vms} --label sh -c 'exec \"$@\"' sh {words} > {output} 2> {error}"
+    names = {
+        "BEGUN": BEGUN,
+        "ENDED": ENDED,
+        "OUTPUT": OUTPUT,
+        "ERROR": ERROR,
+        "STATUS": STATUS,
+        "STARTED": STARTED,
+    }
     settle = _OF_THOSE_LEFT.format(least=instance.least, STATUS=STATUS) if instance.outlives_nodes else ":"
     files = shlex.quote(str(work.with_name(FILES)))
     return _SCRIPT.format(
