@@ -167,7 +167,7 @@ def _score(one: "CalibrationScore") -> list[str]:
         "agree" if one.is_sure else "differ",
         str(one.scored),
         f"{one.covered_share:.1%}",
-        f"{one.covered_from:.1%} .. {one.covered_to:.1%}",
+        f"{one.covered_from:.0%} .. {one.covered_to:.0%}",
         str(one.below),
         str(one.above),
         f"{exp(one.width):.1f}",

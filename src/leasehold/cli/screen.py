@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_ENDLESS = 100_000
 SCHEMA_VERSION = 1
 """Of the JSON that the commands print; raised when a key goes away or changes its meaning."""
 
@@ -82,18 +83,20 @@ def answer_table(columns: Sequence[str], rows: Sequence[Sequence[str]], figures:
         table.add_column(column, justify=justify, header_style="bold", overflow="fold")
     for row in rows:
         table.add_row(*map(legible, row))
-    answer(_rendered(table), as_it_is=True)
+    answer_drawn(table)
 
 
-def _rendered(table: "Table") -> str:
-    """Draw a table as wide as the terminal, with colours only where there is one."""
-    console = _console()
+def answer_drawn(table: "Table") -> None:
+    """Print a table of rich, whose cells are `legible` already, with colours only where there is a terminal."""
+    console = terminal()
     with console.capture() as capture:
         console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    answer("\n".join(line.rstrip() for line in capture.get().splitlines()), as_it_is=True)
 
 
-def _console() -> "Console":
+def terminal() -> "Console":
+    """Give standard output as rich draws on it; without a terminal, lines are as long as they need be."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    width = None if sys.stdout.isatty() else _ENDLESS
+    return Console(highlight=False, markup=False, emoji=False, width=width)

@@ -109,7 +109,7 @@ class TestEstimates:
         found: dict[str, Any] = {"coverage": 0.9, "scores": [SCORE], "predictions": []}
         gateway.answer("GET", "/v1/calibration", Reply(body=found), Reply(body={**found, "scores": []}))
         row = cli("estimate", "calibration").out.splitlines()[1].split()
-        assert row == ["starts", "all", "any", "differ", "200", "90.5%", "85.6%", "..", "93.8%", "9", "10", "3.0"]
+        assert row == ["starts", "all", "any", "differ", "200", "90.5%", "86%", "..", "94%", "9", "10", "3.0"]
         assert cli("estimate", "calibration").out == "Nothing that was predicted has happened yet.\n"
 
     def test_lists_of_leases_have_a_column_of_them(self, cli: Cli, gateway: Gateway) -> None:

@@ -27,10 +27,9 @@ from leasehold.cli.live.table import (
     pick,
     print_rows,
     rows,
-    terminal,
 )
 from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
-from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.cli.screen import answer, answer_json, talk, terminal
 from leasehold.client import (
     AsyncClient,
     BlockedSite,

@@ -18,11 +18,10 @@ import typer
 from leasehold.cli.exit_codes import DONE
 from leasehold.cli.live import times
 from leasehold.cli.live.times import show_duration, show_moment
-from leasehold.cli.screen import SCHEMA_VERSION, answer, answer_json, legible, plain
+from leasehold.cli.screen import SCHEMA_VERSION, answer_drawn, answer_json, legible, plain
 from leasehold.model.errors import UnknownName
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from leasehold.protocol.base import ResponseModel
@@ -111,9 +110,6 @@ def answer_rows(name: str, things: Sequence[T], columns: Sequence[Column[T]], *,
         print_rows(columns, things)
 
 
-_ENDLESS = 100_000
-
-
 def make_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], figures: Container[int] = (), *, head: bool = True
 ) -> "Table":
@@ -129,22 +125,11 @@ def make_table(
     return table
 
 
-def terminal() -> "Console":
-    """Give standard output as rich draws on it; without a terminal, lines are as long as they need be."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _ENDLESS
-    return Console(highlight=False, markup=False, emoji=False, width=width)
-
-
 def print_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], figures: Container[int] = (), *, head: bool = True
 ) -> None:
     """Print a table."""
-    console = terminal()
-    with console.capture() as capture:
-        console.print(make_table(heads, rows, figures, head=head))
-    answer("\n".join(line.rstrip() for line in capture.get().splitlines()), as_it_is=True)
+    answer_drawn(make_table(heads, rows, figures, head=head))
 
 
 # Answers without an end
