@@ -25,7 +25,7 @@ PYTEST_RUN = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadgroup
 
 # Everything in process, and one example of each great proof on real parts. Nothing is installed on this machine:
 # what needs a program that is missing is skipped, and the summary names the command that installs it.
-test: check  ## set up, check, and pass the tests (some minutes; the rest is in make test-all)
+test: $(READY)  ## set up, and pass the tests (some minutes; the rest is in make test-all)
 	@HYPOTHESIS_PROFILE=quick $(PYTEST_RUN) -m 'example or not (docs or evaluation or machines or soak or storm)' $(PYTEST)
 
 test-all: check docs  ## everything: also real machines, storms, every page of the docs, long runs

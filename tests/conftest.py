@@ -31,9 +31,22 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test a group: with ``--dist loadgroup`` one worker runs it, so its servers start once."""
+    """Mark those that need PostgreSQL, and give each test a group.
+
+    With ``--dist loadgroup`` one worker runs a group, so that its servers start once.
+    """
     for item in items:
+        if _needs_postgresql(item):
+            item.add_marker(pytest.mark.machines)
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "example"]
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _needs_postgresql(item: pytest.Item) -> bool:
+    """Whether it runs on a server that not everybody has: of tests that run on each kind of store, one case does."""
+    callspec = getattr(item, "callspec", None)
+    is_of_many = callspec is not None and "postgresql" in callspec.params.values()
+    return is_of_many or not {"postgres", "postgres_url"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def _group(item: pytest.Item) -> str:
@@ -42,8 +55,7 @@ def _group(item: pytest.Item) -> str:
     shared = next((name for prefix, name in ON_ONE_WORKER.items() if file.startswith(prefix)), None)
     if shared is not None:
         return shared
-    callspec = getattr(item, "callspec", None)
-    if callspec is not None and "postgresql" in callspec.params.values():
+    if _needs_postgresql(item):
         return "postgresql"
     if any(item.get_closest_marker(name) for name in LONG):
         return item.nodeid

@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -131,10 +132,16 @@ def mentioned(page: str) -> list[str]:
     return inline + re.findall(r"^(?:\$ )?(leasehold [^\n]+)", re.sub(r"\\\n", " ", shown), re.MULTILINE)
 
 
+@cache
+def whole_command() -> Any:
+    """Give `leasehold` with all its commands; to make it takes as long as many a test."""
+    return get_command(app)
+
+
 def problem_of(line: str) -> str:
     """Say what is wrong with a command line: a command or an option that does not exist; "" if nothing is."""
     words = re.split(r" -- | (?:&&|[|&>#;]) |&$|\)", re.sub(r"\$\([^)]*\)", "X", line))[0].split()[1:]
-    command: Any = get_command(app)
+    command: Any = whole_command()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if words and hasattr(command, "commands") and re.fullmatch(r"[a-z-]+", words[0]) and not words[0].startswith("-"):
@@ -267,6 +274,7 @@ class TestThisTest:
         with pytest.raises(AssertionError, match=r"no gateway came of\s+leasehold serv\s(.|\s)*No such command"):
             play("```sh &\nleasehold serv\n```\n", tmp_path)
 
+    @pytest.mark.docs
     def test_ends_its_gateway_whatever_happens(self, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="it prints"):
             play(

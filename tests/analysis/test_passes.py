@@ -52,6 +52,7 @@ def rewritten(run: Run, folder: Path, order: Callable[[pl.DataFrame], pl.DataFra
     return load(folder)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_small_slices_and_other_orders_change_nothing(
     toy: Run, order: Callable[[pl.DataFrame], pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,13 +86,8 @@ def test_the_answer_in_words_reads_no_whole_table(small: Run) -> None:
     assert not {"leases", "segments", "decisions", "baseline"} & vars(opened).keys()
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        pytest.param(order, id=name, marks=() if name == "as written" else pytest.mark.soak)
-        for name, order in ORDERS.items()
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("order", [pytest.param(order, id=name) for name, order in ORDERS.items()])
 def test_exports_are_the_same_whatever_files_the_tables_are_in(
     toy: Run, order: Callable[[pl.DataFrame], pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -374,7 +374,7 @@ def in_parts(run: Run, rows: int) -> list[Violation]:
 @pytest.mark.parametrize(
     "corrupt",
     [
-        pytest.param(corrupt, id=corrupt.__name__[1:], marks=() if place % 10 else pytest.mark.example)
+        pytest.param(corrupt, id=corrupt.__name__[1:], marks=() if place % 30 else pytest.mark.example)
         for place, (_, corrupt) in enumerate(CORRUPTIONS)
     ],
 )

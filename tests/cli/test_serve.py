@@ -131,6 +131,7 @@ class TestServing:
         assert greeting[8].strip() == "leasehold lease submit --type suspendable --duration 60"
         assert "Stopped" in rest.splitlines()[-1]
 
+    @pytest.mark.soak
     def test_two_gateways_do_not_share_a_store(self, data: Path) -> None:
         with serving():
             command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--port", "0"]

@@ -20,7 +20,6 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
     return pretend_to_measure("beyond", list(METRICS), monkeypatch, tmp_path)
 
 
-@pytest.mark.example
 def test_one_setting_runs_all_its_contenders(measured: Measured) -> None:
     said = reproduce("beyond-r2", "--seeds", "6")
     assert said.exit_code == 0

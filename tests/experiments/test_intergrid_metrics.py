@@ -255,6 +255,7 @@ def short(reading: str, policy: str) -> FederationRun:
     return replace(plan("003").configurations[f"003-{reading}-base-{policy}-48h"], hours=2)
 
 
+@pytest.mark.evaluation
 @pytest.mark.parametrize(("reading", "policy"), [("r2", "rr"), ("r0", "pap-rtdp"), ("r1", "pap-rnd")])
 def test_the_run_folder_of_the_same_scenario_has_the_same_numbers(reading: str, policy: str, tmp_path: Path) -> None:
     configuration = short(reading, policy)

@@ -110,6 +110,7 @@ def test_an_address_where_nobody_is_is_one_clear_line(monkeypatch: pytest.Monkey
         how_many("no address")
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("count", ["1", "2"])
 @pytest.mark.parametrize(("how", "code"), [("kill", -signal.SIGKILL), ("interrupt", 1)])
 def test_whoever_is_stopped_goes_on_where_it_was_and_leaves_nobody(

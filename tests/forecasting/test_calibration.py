@@ -52,7 +52,7 @@ def test_whatever_is_wrong_with_the_forecast_nine_in_ten_are_covered(seed: int, 
 def test_the_ends_hold_for_the_next_of_exchangeable_errors() -> None:
     """Split conformal prediction: with n errors seen, the next lies below the k-th smallest with k / (n + 1)."""
     rng, outside = Random(4), [0, 0]
-    rounds = 4_000
+    rounds = examples(4_000)
     for _ in range(rounds):
         calibration, now_ms = Calibration(), 0
         for _ in range(ENOUGH):

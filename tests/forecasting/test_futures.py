@@ -99,12 +99,14 @@ def test_a_lease_that_still_runs_says_that_some_run_for_longer() -> None:
     over.append(PastRequest(200, "beta", 1, 100_000, 80_000, "ada"))
     running = [PastRequest(300 + n, "beta", 1, 100_000, 50_000, "ada") for n in range(100)]
     rng = Random(5)
-    drawn = Counter(RunTimes(over).with_running(running).draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
+    known = RunTimes(over).with_running(running)
+    drawn = Counter(known.draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
     assert drawn[10_000] / 2000 == pytest.approx(0.5, abs=0.05)
     assert drawn[80_000] / 2000 > 0.4  # what is not over yet ends as those did that ran for longer
     assert min(drawn) == 10_000
     assert all(ran == 10_000 or ran > 50_000 for ran in drawn)
-    alone = Counter(RunTimes(over).draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
+    only_over = RunTimes(over)
+    alone = Counter(only_over.draw("ada", "beta", 100_000, 0, rng) for _ in range(2000))
     assert alone[10_000] / 2000 > 0.95
 
 

@@ -72,9 +72,9 @@ def counts(made: JobWorld, key: tuple[int, int]) -> bool:
     ("fault", "backup"),
     [
         *((fault, Backup.NONE) for fault in Fault if fault not in ITS_OWN),
-        pytest.param(Fault.NODE_DIED, Backup.COLD, marks=pytest.mark.example),
+        (Fault.NODE_DIED, Backup.COLD),
         (Fault.NETWORK_FAILED, Backup.COLD),
-        pytest.param(Fault.SERVICE_STOPPED, Backup.HOT, marks=pytest.mark.example),
+        (Fault.SERVICE_STOPPED, Backup.HOT),
         (Fault.NETWORK_FAILED, Backup.HOT),
     ],
 )

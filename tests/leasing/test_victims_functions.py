@@ -1,6 +1,6 @@
 """Policies of the user's own: from a function, by name, from another package; and the greedy baseline."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -118,7 +118,7 @@ class TestEntryPoints:
     """A package of somebody else's, installed as far as Python can tell."""
 
     @pytest.fixture(autouse=True)
-    def _installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (tmp_path / "neighbours_victims.py").write_text(
             "from leasehold.leasing.victims.mov import Mov\n"
             "class Renamed(Mov):\n"
@@ -142,6 +142,9 @@ class TestEntryPoints:
         lines = [f"{name} = neighbours_victims:{value}" for name, value in offers.items()]
         (dist_info / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINT_GROUP}]", *lines]))
         monkeypatch.syspath_prepend(tmp_path)
+        look_for_installed_policies()
+        yield
+        monkeypatch.undo()
         look_for_installed_policies()
 
     @pytest.mark.parametrize("name", ["as-class", "as-object", "as-function"])

@@ -65,7 +65,7 @@ def mean_duration_s(a: float, b: float = 1.7, longest_s: float = 162_754) -> flo
 @cache
 def mean_vms(m: float, h: float, kind: str, low: float = 0.8, q: float = 0.9) -> float:
     """Integrate the true mean size of the DAS-2 model over its two-stage uniform exponent."""
-    steps = 50_000
+    steps = 10_000
     points = [low + (m - low) * (i + 0.5) / steps for i in range(steps)]
     points_high = [m + (h - m) * (i + 0.5) / steps for i in range(steps)]
     one, power = ONE[kind], POWER_OF_TWO[kind]

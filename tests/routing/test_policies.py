@@ -1,7 +1,7 @@
 """What each routing policy does with the view that it is given, and what it may not ask."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from random import Random
 
@@ -316,6 +316,14 @@ def test_a_refusal_has_a_reason() -> None:
     assert Refuse().reason == "policy-refused"
 
 
+@pytest.fixture
+def installed() -> Iterator[None]:
+    """What is found during a test is forgotten after it."""
+    yield
+    configuration.look_for_installed_policies()
+
+
+@pytest.mark.usefixtures("installed")
 def test_a_users_policy_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     here = [
         EntryPoint("mine", f"{__name__}:FirstWithRoom", registry.ENTRY_POINT_GROUP),

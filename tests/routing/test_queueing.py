@@ -97,7 +97,10 @@ CONSTANT = (load(0.5, 0.7, 0.0, 1.2, 0.0), 0.25)
 SPREAD_OUT = (load(0.4, 1.0, 1.2, 0.9, 1.3), 0.3)
 
 
-@pytest.mark.parametrize(("cluster", "rate"), [EXPONENTIAL, CONSTANT, SPREAD_OUT])
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("cluster", "rate"), [pytest.param(*EXPONENTIAL, marks=pytest.mark.example), CONSTANT, SPREAD_OUT]
+)
 @pytest.mark.parametrize(
     ("choose", "formula", "others"),
     [

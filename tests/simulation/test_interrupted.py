@@ -30,7 +30,9 @@ def frequent_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "INSTANTS_PER_REPORT", 10)
 
 
-@pytest.mark.parametrize("at_report", [1, 2, 5, 10, 20, 30, 40, 50])
+@pytest.mark.parametrize(
+    "at_report", [1, 20, *(pytest.param(one, marks=pytest.mark.soak) for one in (2, 5, 10, 30, 40, 50))]
+)
 @pytest.mark.parametrize("drain", [True, False])
 def test_an_interrupted_run_is_partial_readable_and_valid(at_report: int, tmp_path: Path, *, drain: bool) -> None:
     interruption = Interruption(at_report)

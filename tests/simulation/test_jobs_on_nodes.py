@@ -300,7 +300,9 @@ def test_every_job_comes_to_an_end_and_every_promise_is_kept(
     assert set(watch.over) == {one.request.id for one in jobs}
 
 
-@pytest.mark.parametrize(("nodes", "need"), [(3, 1), (3, 2), (3, 3), (4, 2)])
+@pytest.mark.parametrize(
+    ("nodes", "need"), [(3, 2), *(pytest.param(*of, marks=pytest.mark.soak) for of in ((3, 1), (3, 3), (4, 2)))]
+)
 def test_a_group_is_done_as_often_as_the_formula_of_k_of_n_says(nodes: int, need: int) -> None:
     """Seed 004, section 5: nodes that survive a job with probability p, of which k of n have to."""
     runs_s, failures_per_s, many = 100, 1 / 250, 150

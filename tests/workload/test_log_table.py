@@ -76,6 +76,7 @@ def test_of_the_same_job_and_submission_the_longest_counts(
     assert len(rows(folder)) == len(longest) == len(records) - notes.skipped[TWICE]
 
 
+@pytest.mark.soak
 def test_memory_holds_a_few_rows_of_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_table, "ROWS_IN_MEMORY", 1_000)
     monkeypatch.setattr(log_table, "_ROWS_AT_ONCE", 50)

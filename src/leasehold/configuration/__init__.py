@@ -7,6 +7,7 @@ Policies that installed packages offer are found here: the one place where the d
 """
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 
 from leasehold.model.policies import INSTALLED, Offered
@@ -18,8 +19,8 @@ def offers_of(group: str) -> Mapping[str, Offered]:
 
 
 def look_for_installed_policies() -> None:
-    """Let policies be found by entry point."""
-    INSTALLED.look_with(offers_of)
+    """Let policies be found by entry point, as packages are installed now: each group is read from disk once."""
+    INSTALLED.look_with(cache(offers_of))
 
 
 look_for_installed_policies()

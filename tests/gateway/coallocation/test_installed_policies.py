@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.configuration import offers_of
+from leasehold.configuration import look_for_installed_policies
 from leasehold.gateway.coallocation.placement import registry
 from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
 from leasehold.model.errors import InvalidField, UnknownName
@@ -23,7 +23,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(registry, "_RESOLVED", dict(registry.PLACEMENT_POLICIES))
     INSTALLED.look_with(offers)
     yield groups
-    INSTALLED.look_with(offers_of)
+    look_for_installed_policies()
 
 
 def test_a_policy_of_a_package_is_there_once_a_gateway_is_made(looks: list[str]) -> None:

@@ -100,7 +100,7 @@ CONSUMERS = ("astronomers", "biologists", "chemists", "demographers")
 BOSSES = ("boss-of-das3", "boss-of-lyon")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 4))])
 def test_nobody_learns_a_name_that_is_not_theirs_to_see(house: House, seed: int) -> None:
     """Everybody asks why of every lease that they may see, after many were preempted."""
     random, leases = Random(seed), list[dict[str, Any]]()

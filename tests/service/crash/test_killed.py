@@ -22,9 +22,7 @@ def _numbers() -> range:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize(
-    "number", [pytest.param(one, marks=pytest.mark.example if one == 0 else ()) for one in _numbers()]
-)
+@pytest.mark.parametrize("number", _numbers())
 def test_a_gateway_that_is_killed_loses_nothing_and_does_nothing_twice(
     store_url: str, tmp_path: Path, number: int
 ) -> None:

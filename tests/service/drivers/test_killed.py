@@ -52,7 +52,11 @@ def never_killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Observa
     return asyncio.run(lived(folder, first=1)), read_audit(folder / FILE)
 
 
-@pytest.mark.parametrize(("argument", "after"), [((), 1), ((), 20), ((), 60), (("1",), 0), (("2",), 0), (("50",), 0)])
+@pytest.mark.storm
+@pytest.mark.parametrize(
+    ("argument", "after"),
+    [((), 1), ((), 20), ((), 60), (("1",), 0), pytest.param(("2",), 0, marks=pytest.mark.example), (("50",), 0)],
+)
 def test_a_killed_manager_is_missed_by_nobody(
     argument: tuple[str, ...],
     after: int,

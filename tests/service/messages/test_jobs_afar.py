@@ -306,7 +306,7 @@ def killed_at(folder: Path, number: int, who: str, *, lost: bool) -> JobWorld:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("who", [GATEWAY, pytest.param("far", marks=pytest.mark.example), "north"])
+@pytest.mark.parametrize("who", [GATEWAY, "far", "north"])
 @pytest.mark.parametrize("lost", [False, True], ids=["killed", "cut-off"])
 def test_whoever_is_killed_at_whatever_step_a_job_is_done_once(
     tmp_path: Path,
@@ -323,6 +323,7 @@ def test_whoever_is_killed_at_whatever_step_a_job_is_done_once(
         world.close()
 
 
+@pytest.mark.storm
 def test_its_user_may_cancel_it_at_any_step(tmp_path: Path) -> None:
     for cancelled_at in range(STEPS):
         folder = tmp_path / str(cancelled_at)

@@ -168,6 +168,7 @@ def test_one_at_managers_alone_begins_after_a_restart_though_nothing_tells_of_it
     story.world.close()
 
 
+@pytest.mark.storm
 def test_its_user_may_cancel_it_at_any_step(tmp_path: Path) -> None:
     for cancelled_at in range(STEPS):
         folder = tmp_path / str(cancelled_at)
@@ -183,7 +184,7 @@ def test_its_user_may_cancel_it_at_any_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("who", [GATEWAY, "far", pytest.param("north", marks=pytest.mark.example)])
+@pytest.mark.parametrize("who", [GATEWAY, "far", "north"])
 @pytest.mark.parametrize("lost", [False, True], ids=["killed", "cut-off"])
 def test_whoever_is_killed_at_whatever_step_nothing_is_left_behind(
     tmp_path: Path,

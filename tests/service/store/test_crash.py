@@ -24,9 +24,7 @@ def hear(gateway: Any, stage: str) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize(
-    "killed_at", [pytest.param(stage, marks=pytest.mark.example if stage == "leases" else ()) for stage in STAGES]
-)
+@pytest.mark.parametrize("killed_at", STAGES)
 def test_only_whole_transactions_are_left(
     store_url: str, another_gateway: Callable[[str], Any], killed_at: str
 ) -> None:

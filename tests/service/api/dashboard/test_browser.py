@@ -105,7 +105,6 @@ def shows(window: Browser, *texts: str) -> bool:
     return all(text in said for text in texts)
 
 
-@pytest.mark.example
 def test_the_story_of_a_preemption(window: Browser, served: Served) -> None:
     """Submit, wait, run, preempted, explained, resumed, done: all seen by the guest, in the browser."""
     guest = served.token("physics")

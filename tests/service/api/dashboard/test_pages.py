@@ -543,7 +543,7 @@ def test_nobody_else_is_offered_to_drain_a_site_and_a_page_elsewhere_cannot(hous
 
 def test_an_agreement_says_when_a_window_that_is_used_up_has_room_again(house: House, admin: str) -> None:
     terms = {
-        "name": "tight", "provider": "das3", "consumer": "atlas", "kind": "commitment", "epoch_share": 0.0001,
+        "name": "tight", "provider": "das3", "consumer": "atlas", "kind": "commitment", "epoch_share": 0.00001,
         "epoch_s": 86_400, "burst_share": 1, "burst_s": 3_600,
     }  # fmt: skip
     assert house.ask("POST", "/v1/agreements", admin, json=terms).status_code == 201

@@ -21,6 +21,8 @@ from leasehold.service.drivers.registry import driver
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.killable import Killable
 
+pytestmark = pytest.mark.machines
+
 ALIVE = ("pending", "running", "stopping", "stopped")
 LEAST = {"region": REGION, "image": "ami-1", "instance_type": "t3.small"}
 

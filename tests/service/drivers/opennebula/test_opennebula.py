@@ -49,6 +49,8 @@ from leasehold.service.drivers.reconciler.provider import MachineInstance, Machi
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.killable import Killable
 
+pytestmark = pytest.mark.machines
+
 LEAST = {"endpoint": "https://one.example.org:2633/RPC2", "template": 7}
 
 

@@ -109,6 +109,7 @@ class TestBuilding:
         assert found[0] == found[1]
         assert toolbox.calls.count("--variant=custom") == 1
 
+    @pytest.mark.storm
     def test_whoever_is_killed_leaves_no_image_and_no_program(
         self, folder: Path, base: Image, toolbox: Toolbox, tmp_path: Path
     ) -> None:

@@ -16,6 +16,5 @@ class TestQemu(DriverConformance):
     def rig(self, place: Path, image: Path) -> Rig:
         return QemuRig(place, image)
 
-    @pytest.mark.example
     def test_work_goes_on_where_it_was_suspended(self, rig: Rig) -> None:
         super().test_work_goes_on_where_it_was_suspended(rig)

@@ -42,6 +42,7 @@ def test_what_images_can_be_built_on_is_looked_at(tmp_path: Path, image: Path, m
     assert building.cure == "apt-get install -y --no-install-recommends mmdebstrap"
 
 
+@pytest.mark.machines
 def test_what_a_guest_could_do_to_others_is_warned_of(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

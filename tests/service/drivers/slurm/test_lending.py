@@ -112,7 +112,6 @@ async def fill(federation: Federation, clusters: tuple[SlurmCluster, ...]) -> No
         await until(lambda one=one: running_vms(one) == one.slots, f"{one.name} is not full")  # type: ignore[misc]
 
 
-@pytest.mark.example
 def test_a_users_job_that_wants_whole_nodes_starts_although_guests_are_everywhere(
     clusters: tuple[SlurmCluster, ...], tmp_path: Path
 ) -> None:

@@ -11,10 +11,11 @@ down_revision = None
 
 def upgrade() -> None:
     """Make all tables and indexes."""
-    script = Path(__file__).with_name(f"{revision}_{op.get_bind().dialect.name}.sql")
+    connection = op.get_bind()
+    script = Path(__file__).with_name(f"{revision}_{connection.dialect.name}.sql")
     for statement in script.read_text(encoding="utf-8").split(";\n"):
         if statement.strip():
-            op.execute(statement)
+            connection.exec_driver_sql(statement)
 
 
 def downgrade() -> None:
