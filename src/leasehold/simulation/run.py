@@ -13,6 +13,9 @@ from shutil import rmtree
 from time import perf_counter, process_time
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from leasehold import __version__
 from leasehold.gateway.coallocation.placement.registry import resolve_placement_policies
 from leasehold.gateway.gateway import Gateway, Routing
@@ -33,6 +36,7 @@ from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.table_writer import TableWriter
 from leasehold.simulation.workload.combine import numbered
 from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.job_block import NO_SITE, JobBlock
 from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.log_table import LOG_TABLE
 
@@ -270,7 +274,7 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
     recorder, until_ms = BaselineRecorder(out), last_instant_ms(scenario)
     with collecting_less_garbage():
         if not has_more_than_jobs(scenario):
-            run_baseline(scenario, fitting_blocks(open_blocks(scenario, []), scenario), recorder, until_ms)
+            run_baseline(scenario, _own_blocks(scenario, out), recorder, until_ms)
         else:
             local_jobs: Iterator[tuple[int, WorkloadJob]] = (
                 (number, job) for number, job in _numbered(scenario, []) if job.site is not None
@@ -285,6 +289,17 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
             for _ in world.run(until_ms):
                 pass
     recorder.close()
+
+
+def _own_blocks(scenario: Scenario, out: Path) -> Iterator[JobBlock]:
+    """Give the local jobs again, under the numbers of their leases; guests are neither drawn nor read again."""
+    streams = tuple(stream for stream in scenario.streams if stream.has_locals)
+    leases = pl.scan_parquet(out / "leases.parquet").filter(pl.col("origin") == "local").select("lease_id").collect()
+    numbers = np.sort(leases["lease_id"].to_numpy())
+    for block in open_blocks(replace(scenario, streams=streams), []):
+        own = block.taken(np.flatnonzero(block.site != NO_SITE)[: len(numbers)])
+        own.number, numbers = numbers[: len(own)], numbers[len(own) :]
+        yield own
 
 
 def _write_sites(scenario: Scenario, out: Path) -> None:

@@ -302,6 +302,11 @@ class ModelStream:
         """Whether its jobs come from outside."""
         return self.site is None
 
+    @property
+    def has_locals(self) -> bool:
+        """Whether its jobs are those of a cluster's own users."""
+        return self.site is not None
+
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
         plain: Plain = {"name": self.name, "model": "das2"} | MODEL_STREAM.to_dict(self)
@@ -390,6 +395,11 @@ class LogStream:
     def has_externals(self) -> bool:
         """Whether any of its jobs may come from outside."""
         return bool(self.external)
+
+    @property
+    def has_locals(self) -> bool:
+        """Whether any of its jobs may be those of a cluster's own users."""
+        return self.external is not True
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
