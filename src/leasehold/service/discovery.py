@@ -189,6 +189,7 @@ class SiteDiscovery:
         self._files = files
         self._staging = staging
         self._driver = driver
+        self._takes_files = isinstance(driver, TakesFiles)
         self._do = do
         self._clock = clock
         self._spec = spec
@@ -233,7 +234,7 @@ class SiteDiscovery:
 
     def _as_measured(self, node: NodeFacts) -> NodeFacts:
         """Say how fast inputs get to a node: the way there is as fast as its slowest part, where that was measured."""
-        node = _as_served(node, self._driver)
+        node = _as_served(node, self._takes_files)
         measured = self._staging.rate.bytes_per_s if self._staging else 0
         if not measured or 0 < node.bytes_per_s <= measured:
             return node
@@ -374,6 +375,7 @@ class SiteOffers:
         self._every_s = every_ms / 1000
         self._terms = terms
         self._nodes = OfferingNodes(terms)
+        self._takes_files = isinstance(driver, TakesFiles)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -388,10 +390,10 @@ class SiteOffers:
             found = await _answer(cast("HasNodes", self._driver).nodes())
         except _NoAnswer:
             return  # whoever asks for the nodes notices that too
-        sound = {facts.name: _as_served(facts, self._driver) for facts in found if not facts.problem}
+        sound = {facts.name: facts for facts in found if not facts.problem}
         due = self._nodes.due({name: _load(facts) for name, facts in sound.items()}, asked_ms)
         for first in range(0, len(due), NODE_BATCH):
-            part = tuple(sound[name] for name in due[first : first + NODE_BATCH])
+            part = tuple(_as_served(sound[name], self._takes_files) for name in due[first : first + NODE_BATCH])
             await self._offer(JobNodesOffered(self._site, part, asked_ms, asked_ms + self._terms.lasts_ms))
 
     async def _offer(self, offers: JobNodesOffered) -> None:
@@ -408,9 +410,8 @@ class SiteOffers:
         _log.debug("nodes offered themselves", site=self._site, **{one.value: counted[one] for one in OfferAnswer})
 
 
-def _as_served(facts: NodeFacts, driver: object) -> NodeFacts:
+def _as_served(facts: NodeFacts, takes_files: bool) -> NodeFacts:  # noqa: FBT001 - it is what is said
     """Say whether a node takes files: its driver does for all of its nodes, or for none."""
-    takes_files = isinstance(driver, TakesFiles)
     return facts if facts.takes_files is takes_files else replace(facts, takes_files=takes_files)
 
 

@@ -251,6 +251,11 @@ class NodeFaults:
         """Let software be gone from a node until then."""
         self._lost.setdefault(node, {})[software] = until_ms
 
+    def known(self) -> Iterator[str]:
+        """Name the nodes with which anything is, or was, wrong."""
+        yield from self._wrong
+        yield from self._lost
+
     def fault_of(self, node: str, now_ms: int) -> Fault | None:
         """Return what is wrong with a node, as far as that can be seen from outside."""
         wrong = self._wrong.get(node, {})

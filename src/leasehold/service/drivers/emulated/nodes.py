@@ -28,6 +28,8 @@ class NodeInventory:
         self._perhaps_free = list(range(len(self._names)))
         self._listed = set(self._perhaps_free)
         self._gpus_taken: dict[tuple[str, int], int] = {}
+        self._seen: dict[str, NodeFacts] = {}
+        """Of sound nodes, until something is taken of them or given back: there may be thousands."""
 
     def take(self, nodes: Iterable[str], cores: int, memory_mib: int) -> None:
         """Take so much of each node, once for each time that it is named; negative numbers give it back."""
@@ -35,6 +37,7 @@ class NodeInventory:
             if name in self._taken:  # the configuration may have changed since
                 taken_cores, taken_mib = self._taken[name]
                 self._taken[name] = (taken_cores + cores, taken_mib + memory_mib)
+                self._seen.pop(name, None)
                 if cores < 0:
                     self._may_be_free(self._numbers[name])
 
@@ -42,6 +45,7 @@ class NodeInventory:
         """Take so many thousandths of each device, or give them back."""
         for name, device, milli in gpus:
             self._gpus_taken[name, device] = self._gpus_taken.get((name, device), 0) + sign * milli
+            self._seen.pop(name, None)
 
     def gpus_of(self, constraints: PlacementConstraints) -> tuple[tuple[str, int, int], ...]:
         """Say what machines hold of devices that are placed so."""
@@ -135,7 +139,12 @@ class NodeInventory:
 
     def facts(self, now_ms: int) -> list[NodeFacts]:
         """Observe all nodes."""
-        return [self._facts(node, now_ms) for node in self.nodes.values()]
+        for name in self._faults.known():
+            self._seen.pop(name, None)  # what is wrong with it ends by itself
+        for name, node in self.nodes.items():
+            if name not in self._seen:
+                self._seen[name] = self._facts(node, now_ms)
+        return [self._seen[name] for name in self.nodes]
 
     def _facts(self, node: EmulatedNode, now_ms: int) -> NodeFacts:
         fault = self._faults.fault_of(node.name, now_ms)
