@@ -10,7 +10,7 @@ import typer
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.names import complete_claim, complete_place
+from leasehold.cli.live.names import complete_claim, complete_image, complete_place
 from leasehold.cli.live.table import Column, answer_rows, cell, columns_of, pick
 from leasehold.cli.live.times import show_distance, show_duration, show_moment
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
@@ -69,6 +69,15 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); default: 1GiB.", show_default=False
         ),
     ] = "",
+    image: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Image that the machines of all components boot from.",
+            show_default="default of their sites",
+            autocompletion=complete_image,
+        ),
+    ] = "",
     ready: Annotated[
         str, typer.Option(metavar="TIME", help="Earliest start; nothing is held before.", show_default="now")
     ] = "",
@@ -107,7 +116,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     at = times.now()
     spec = CoAllocationSpec.of(
-        components=_read_components(components, read_memory_mib(memory) if memory else None),
+        components=_read_components(components, read_memory_mib(memory) if memory else None, image),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
         place=place,
@@ -172,12 +181,12 @@ _COMPONENT = re.compile(r"(?P<vms>[0-9]+)(@(?P<site>[^:@,]+))?(:(?P<files>.+))?"
 _FILE = re.compile(r"(?P<mib>[0-9]+)@(?P<site>[^:@,]+)", re.ASCII)
 
 
-def _read_components(texts: Iterable[str], memory_mib: int | None) -> "list[ComponentSpec]":
+def _read_components(texts: Iterable[str], memory_mib: int | None, image: str) -> "list[ComponentSpec]":
     """Read components such as ``4``, ``4@delft`` and ``8:2048@lyon``; raises InvalidField."""
-    return [_component(text, memory_mib) for text in texts]
+    return [_component(text, memory_mib, image) for text in texts]
 
 
-def _component(text: str, memory_mib: int | None) -> "ComponentSpec":
+def _component(text: str, memory_mib: int | None, image: str) -> "ComponentSpec":
     from leasehold.client import ComponentSpec
 
     found = _COMPONENT.fullmatch(text)
@@ -188,6 +197,7 @@ def _component(text: str, memory_mib: int | None) -> "ComponentSpec":
     return ComponentSpec.of(
         vms=int(found["vms"]),
         memory_mib=memory_mib,
+        image=image,
         site=found["site"],
         files=[{"site": part["site"], "mib": int(part["mib"])} for part in parts if part is not None],
     )
@@ -272,8 +282,9 @@ def _facts(coallocation: "CoAllocation", at: datetime) -> Iterator[tuple[str, st
 
 def _requested(component: "CoAllocationComponent") -> str:
     where = f" at {component.wanted_site}" if component.wanted_site else ""
+    image = f", image {component.image}" if component.image else ""
     files = "".join(f", {file.mib} MiB from {file.site}" for file in component.files)
-    return f"{component.vms} VMs{where} for {show_duration(component.duration_s)}{files}"
+    return f"{component.vms} VMs{where} for {show_duration(component.duration_s)}{image}{files}"
 
 
 def _where(lease: "Lease") -> str:

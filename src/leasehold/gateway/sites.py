@@ -353,10 +353,14 @@ class SiteRegistry:
         if self._have_nodes or request.cores > 1 or request.gpu_milli:
             sites = [site for site in sites if self._has_room(site.name, request)]
         if request.image or request.login:
-            sites = [site for site in sites if self._place(site.name).lacks(request) is None]
+            sites = [site for site in sites if self.lacks(request, site.name) is None]
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
+
+    def lacks(self, request: Request, name: str) -> Reason | None:
+        """Say why the machines of a site will not do for a request; None where they will."""
+        return self._place(name).lacks(request)
 
     def hands_over(self, name: str) -> bool:
         """Whether memory that another manager's site has saved can go on at this one."""
@@ -369,7 +373,7 @@ class SiteRegistry:
             return Reason.WIDER_THAN_SITE
         if not self._can_serve(site.name, lease.request.lease_type):
             return Reason.NO_CAPABLE_SITE
-        lacks = self._place(site.name).lacks(lease.request)
+        lacks = self.lacks(lease.request, site.name)
         if lacks is not None:
             return lacks
         remote = self.remotes.get(site.name)
@@ -421,9 +425,7 @@ class SiteRegistry:
         fitting = [site for site in self.federation.sites if self._has_room(site.name, request)]
         if fitting:
             lacks = [
-                self._place(site.name).lacks(request)
-                for site in fitting
-                if site in bound and site.slots >= request.slots
+                self.lacks(request, site.name) for site in fitting if site in bound and site.slots >= request.slots
             ]
             return None if None in lacks or not lacks else lacks[0]
         if is_plain(request) and not self._have_nodes:

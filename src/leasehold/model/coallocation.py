@@ -82,6 +82,7 @@ class Component:
     ``duration_ms``  on a machine of the reference speed
     ``site``         where it has to run, "" for any site
     ``files``        what it reads, as (site where that is, MiB)
+    ``image``        what its machines boot from, as in a `Request`
     """
 
     vms: int
@@ -89,6 +90,7 @@ class Component:
     site: str = ""
     files: tuple[tuple[str, int], ...] = ()
     memory_mib: int = DEFAULT_MEMORY_MIB
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class CoAllocationRequest:
             group=self.group,
             is_foreign=self.is_foreign,
             max_restarts=0,
+            image=component.image,
         )
 
 

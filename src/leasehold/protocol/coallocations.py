@@ -12,6 +12,7 @@ from leasehold.protocol.fields import (
     AnyNumberOf,
     CommandWords,
     Duration,
+    ImageName,
     Margin,
     MemoryMib,
     Moment,
@@ -37,8 +38,8 @@ _SPEC_AHEAD = {
     "claim": "reservation", "ready": "2026-11-22T06:00:00Z", "deadline": "2026-11-22T12:00:00Z",
 }  # fmt: skip
 _COMPONENT = {
-    "lease": 42, "vms": 4, "duration_s": 3600, "memory_mib": 1024, "wanted_site": "das3", "site": "das3",
-    "files": [], "losses": 0,
+    "lease": 42, "vms": 4, "duration_s": 3600, "memory_mib": 1024, "image": "", "wanted_site": "das3",
+    "site": "das3", "files": [], "losses": 0,
 }  # fmt: skip
 _COALLOCATION = {
     "id": 7, "consumer": "physics", "state": "held", "reason": "waiting-for-components",
@@ -67,6 +68,9 @@ class ComponentSpec(RequestModel):
     )
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
     site: Name | None = Field(default=None, description="Required site; left out: any site.")
+    image: ImageName = Field(
+        default="", description="The image that its machines boot from; empty: the default of its site."
+    )
     files: list[InputFile] = Field(default=[], max_length=MAX_FILES, description="Input files.")
 
 
@@ -108,6 +112,7 @@ class CoAllocationComponent(ResponseModel):
     vms: int
     duration_s: Seconds
     memory_mib: int
+    image: OrEmpty = Field(description="The image that it names; empty: the default of its site.")
     wanted_site: OrEmpty = Field(description="Required site; empty: any site.")
     site: OrEmpty = Field(description="Its site; empty: not placed yet.")
     files: AnyNumberOf[InputFile]

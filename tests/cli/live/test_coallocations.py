@@ -11,11 +11,11 @@ from tests.client.gateway import MOMENT, Gateway, Reply, lease
 from leasehold.cli.live.names import complete_claim, complete_place
 
 COMPONENT = {
-    "lease": 42, "vms": 4, "duration_s": 3600, "memory_mib": 1024, "wanted_site": "delft", "site": "delft",
-    "files": [], "losses": 0,
+    "lease": 42, "vms": 4, "duration_s": 3600, "memory_mib": 1024, "image": "", "wanted_site": "delft",
+    "site": "delft", "files": [], "losses": 0,
 }  # fmt: skip
 OTHER = COMPONENT | {
-    "lease": 43, "vms": 8, "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
+    "lease": 43, "vms": 8, "image": "cuda", "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
 }  # fmt: skip
 WAITS = "waits until all components of its co-allocation have room"
 COALLOCATION = {
@@ -100,6 +100,8 @@ class TestSubmitting:
             "close-to-files",
             "--memory",
             "2GiB",
+            "--image",
+            "debian",
             "--name",
             "wave",
         ]
@@ -120,7 +122,7 @@ class TestSubmitting:
             "group": "astro",
             "command": ["sh", "run.sh"],
         }
-        assert asked(gateway)["components"] == [{"vms": 1, "memory_mib": 2048}]
+        assert asked(gateway)["components"] == [{"vms": 1, "memory_mib": 2048, "image": "debian"}]
         assert gateway.asked[0].headers["idempotency-key"] == "k"
 
     def test_a_refusal_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
@@ -182,7 +184,7 @@ class TestLookingAtThem:
         assert "  held idle   480 VM-seconds" in told
         assert told[-2:] == [
             "  component   4 VMs at delft for 1:00:00: lease 42 is running at delft",
-            "  component   8 VMs for 1:00:00, 2048 MiB from lyon: lease 43 is held (waiting-for-components)",
+            "  component   8 VMs for 1:00:00, image cuda, 2048 MiB from lyon: lease 43 is held (waiting-for-components)",
         ]
         assert json.loads(cli("coallocation", "show", "7", "--json").out)["coallocation"] == COALLOCATION
 

@@ -1,5 +1,6 @@
 """Co-allocation, worked out by hand: site a has 4 VMs, site b 6; a MiB travels for 1.048576 s."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -72,6 +73,24 @@ def test_who_finds_no_common_room_before_the_deadline_is_refused(claim: str) -> 
 def test_a_component_wider_than_any_site_is_refused_at_once(claim: str) -> None:
     history = run_together([coallocation(1, part(1), part(7), claim=claim)], two_sites())
     assert history.closed(1) == (0, Reason.WIDER_THAN_ANY_SITE, 0)
+
+
+@BOTH
+def test_a_component_goes_only_to_where_its_image_is(claim: str) -> None:
+    sites = [site("a", 4, images=("debian",)), site("b", 6, images=("cuda", "debian"))]
+    needs = replace(part(2), image="cuda"), replace(part(4), image="debian")
+    history = run_together([coallocation(1, *needs, claim=claim)], sites)
+    assert sorted(history.starts_s(1)) in ([(0, "a", 4), (0, "b", 2)], [(0, "b", 2), (0, "b", 4)])
+    both = replace(part(4), image="cuda"), replace(part(4), image="cuda")
+    assert run_together([coallocation(1, *both, claim=claim)], sites).closed(1) == (0, Reason.NO_COMMON_ROOM, 0)
+
+
+@BOTH
+@pytest.mark.parametrize("at", ["", "a"])
+def test_a_component_whose_image_is_not_there_is_refused_at_once(claim: str, at: str) -> None:
+    sites = [site("a", 4), site("b", 6, images=("cuda",) if at else ())]
+    wanted = coallocation(1, part(1), replace(part(1, 10, at), image="cuda"), claim=claim)
+    assert run_together([wanted], sites).closed(1) == (0, Reason.NO_SUCH_IMAGE, 0)
 
 
 def test_a_component_wider_than_the_site_that_it_has_to_be_at_is_refused_at_once() -> None:

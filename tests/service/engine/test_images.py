@@ -9,10 +9,11 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.agreement import CPUS
+from leasehold.model.coallocation import Claim, CoAllocationRequest, Component
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Submit
+from leasehold.service.commands import Submit, SubmitCoAllocation
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
@@ -76,6 +77,27 @@ def test_where_no_site_states_an_image_that_is_what_is_said(sqlite_store: Store)
     (answer,) = live.do(guest("debian"))
     assert isinstance(answer, InvalidField)
     assert str(answer) == "image: got 'debian', expected none: no site here states any images"
+
+
+def together(*images: str) -> SubmitCoAllocation:
+    components = tuple(Component(1, 100 * S, image=image) for image in images)
+    asked = CoAllocationRequest(0, components, 0, 0, 0, consumer="physics", claim=Claim.RESERVATION)
+    return SubmitCoAllocation(asked, command=("sleep", "100"))
+
+
+def test_so_does_a_component_of_a_coallocation(live: Live) -> None:
+    live.do(together("cuda", "debian"))
+    live.pass_time(1 * S)
+    ordered = {one.lease_id: (name, one.image) for name in live.sites for one in live.sites[name].machines.all()}
+    assert ordered[1] == ("b", "cuda")
+    assert ordered[2][1] == "debian"
+    assert {row_of(live, number).lease.state for number in (1, 2)} == {LeaseState.RUNNING}
+
+
+def test_a_component_with_an_image_that_nobody_has_is_refused_with_the_nearest_name(live: Live) -> None:
+    (answer,) = live.do(together("cuda", "debain"))
+    assert isinstance(answer, UnknownName)
+    assert str(answer) == "image: got 'debain', expected one of cuda, debian (did you mean 'debian'?)"
 
 
 def test_an_owner_can_name_only_an_image_of_its_own_site(live: Live) -> None:

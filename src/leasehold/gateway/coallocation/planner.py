@@ -432,10 +432,13 @@ class Planner:
     # The stages
 
     def virtual(self, request: CoAllocationRequest, index: int) -> VirtualEnvironment:
-        """Give the sites that there are for a component: those that lend, or the one that it has to be at."""
-        named = request.components[index].site
+        """Give the sites that there are for a component: those that lend, and have its image; or the one it names."""
+        component = request.components[index]
         sites = [one.name for one in self._registry.own_open()] + [one.name for one in self._open_remotes()]
-        return virtual(sites, lambda name: named in ("", name))
+        if component.image:
+            wanted = request.request(index, 0)
+            sites = [name for name in sites if self._registry.lacks(wanted, name) is None]
+        return virtual(sites, lambda name: component.site in ("", name))
 
     def extended(
         self, request: CoAllocationRequest, index: int, lease: Lease, start_ms: int, now_ms: int
@@ -525,11 +528,25 @@ class Planner:
         work = min(self.work(request, index) for index in range(len(request.components)))
         lent = {name: _lent_without_preemption(site, work) for name, site in self._sites.items()}
         lent |= {remote.name: 0 if remote.nodes else remote.slots for remote in self._promising()}
-        if could_fit(request.components, lent, refusals):
+        lacks = dict(self._lacking(request, lent))
+        for index, component in enumerate(request.components):
+            found = [lacks.get((index, name)) for name in ([component.site] if component.site in lent else lent)]
+            if found and None not in found:
+                return found[0]
+        if could_fit(request.components, lent, {*refusals, *lacks}):
             return None
         nobody_lends = all(site.settings.non_preemptable_share_vms == 0 for site in self._sites.values())
         nobody_lends = nobody_lends and not self._promising()
         return Reason.NON_PREEMPTABLE_NOT_ALLOWED if nobody_lends else Reason.NO_COMMON_ROOM
+
+    def _lacking(self, request: CoAllocationRequest, sites: Iterable[str]) -> Iterator[tuple[tuple[int, str], Reason]]:
+        """Give the components, by their index, and the sites that have not what they need, and why."""
+        for index, component in enumerate(request.components):
+            wanted = request.request(index, 0)
+            for name in sites if component.image else ():
+                reason = self._registry.lacks(wanted, name)
+                if reason is not None:
+                    yield (index, name), reason
 
 
 def _lent_without_preemption(site: Site, work: int) -> int:

@@ -49,6 +49,8 @@ class CoAllocationRepository:
             first_lease_id=self._leases.last_id + 1,
         )
         self._core.gateway.coallocations.check(request)
+        for index in range(len(request.components)):
+            self._leases.check_image(request.request(index, 0))
         self._leases.requests.check(request.consumer, len(request.components))
         return request
 

@@ -121,7 +121,7 @@ class LeaseRepository:
             self._check_memory(request, now_ms)
             self._check_gpus(request)
         if not (metadata.origin or metadata.native_job):
-            self._check_image(request)
+            self.check_image(request)
         ready_ms = max(now_ms, request.ready_ms)
         return check_request(replace(request, id=self.last_id + 1, submit_ms=now_ms, ready_ms=ready_ms))
 
@@ -131,7 +131,7 @@ class LeaseRepository:
         if request.gpu_model and not any(remote.is_peer for remote in registry.remotes.values()):
             check_model(request.gpu_model, gpus_of(registry.nodes()))
 
-    def _check_image(self, request: Request) -> None:
+    def check_image(self, request: Request) -> None:
         """Refuse an image that no site has, with the nearest name; what is offered here is refused with a reason."""
         images = self._core.gateway.registry.images(request.site)
         if request.image and not images:

@@ -158,7 +158,7 @@ def _component(one: ComponentSpec, body: CoAllocationSpec) -> Component:
     if duration_s is None:
         raise InvalidField("duration_s", None, "a duration, of the component or of the co-allocation")
     files = tuple((file.site, file.mib) for file in one.files)
-    return Component(one.vms, read_duration(duration_s), one.site or "", files, one.memory_mib)
+    return Component(one.vms, read_duration(duration_s), one.site or "", files, one.memory_mib, one.image)
 
 
 def show_coallocation(row: CoAllocationRow) -> CoAllocation:
