@@ -352,23 +352,25 @@ def slurm_clusters(*names: str, gpus: Sequence[str] = (), **settings: str) -> It
     not installed and cannot be, or we are not root; SlurmFailed where it does not start.
     """
     install()
-    with _running(names, CPUS_PER_NODE, settings, gpus, accounting=False) as clusters:
+    with _running(names, (NODES, CPUS_PER_NODE), settings, gpus, accounting=False) as clusters:
         yield clusters
 
 
 @contextmanager
-def accounted_cluster(name: str, cpus_per_node: int = CPUS_PER_NODE, **settings: str) -> Iterator[SlurmCluster]:
+def accounted_cluster(
+    name: str, nodes: int = NODES, cpus_per_node: int = CPUS_PER_NODE, **settings: str
+) -> Iterator[SlurmCluster]:
     """Run a cluster with a slurmdbd and its database, so that ``sacct`` answers; otherwise as `slurm_clusters`."""
     install()
     for package in ACCOUNTING_PACKAGES:
         find_or_install(_installed(package), "Slurm's accounting", package)
-    with _running([name], cpus_per_node, settings, (), accounting=True) as (cluster,):
+    with _running([name], (nodes, cpus_per_node), settings, (), accounting=True) as (cluster,):
         yield cluster
 
 
 @contextmanager
 def _running(
-    names: Sequence[str], cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str], *, accounting: bool
+    names: Sequence[str], size: tuple[int, int], settings: dict[str, str], gpus: Sequence[str], *, accounting: bool
 ) -> Iterator[tuple[SlurmCluster, ...]]:
     _clear_up_after_the_dead()
     home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -378,7 +380,7 @@ def _running(
             _start_munge(home, namespaces)
             if accounting:
                 settings = _start_accounting(names, home, namespaces) | settings
-            yield tuple(_start(name, home, namespaces, cpus_per_node, settings, gpus) for name in names)
+            yield tuple(_start(name, home, namespaces, size, settings, gpus) for name in names)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -518,12 +520,19 @@ def _wait_for_port(port: int, log: Path) -> None:
 
 
 def _start(
-    name: str, home: Path, namespaces: Namespaces, cpus_per_node: int, settings: dict[str, str], gpus: Sequence[str]
+    name: str,
+    home: Path,
+    namespaces: Namespaces,
+    size: tuple[int, int],
+    settings: dict[str, str],
+    gpus: Sequence[str],
 ) -> SlurmCluster:
+    """Start a cluster of so many nodes with so many CPUs each."""
+    count, cpus_per_node = size
     folder = home / name
     for part in ("state", "spool", "log"):
         (folder / part).mkdir(parents=True)
-    nodes = tuple(f"{name}{number}" for number in range(1, NODES + 1))
+    nodes = tuple(f"{name}{number}" for number in range(1, count + 1))
     port, *ports = _free_ports(1 + len(nodes))
     cluster = SlurmCluster(name, folder, nodes, cpus_per_node, namespaces, port)
     of_nodes = dict(zip(nodes, gpus, strict=False))
