@@ -14,7 +14,7 @@ from leasehold.cli.options import Json, switch
 from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
-    from leasehold.client import Change, Held, Lease, QueueGroup, TimelinePreemption
+    from leasehold.client import Change, Held, QueueGroup, TimelinePreemption
 
 Site = Annotated[
     str, typer.Option(metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False)
@@ -41,31 +41,19 @@ def queue(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Show what waits, in groups: by consumer, type and reason, with the oldest and the next planned start."""
+    from leasehold.cli.live.leases import answer_leases, read_columns
     from leasehold.client import QueuedLeasesFilter, QueueFilter
 
     chosen = {"consumer": consumer, "type": type_, "reason": reason, "site": site}
     with gateway() as client:
         if leases:
-            waiting = client.activity.queued(QueuedLeasesFilter.of(**chosen))
-            _list(list(islice(waiting, limit + 1 if limit else None)), limit, json=json)
+            answer_leases(client.activity.queued(QueuedLeasesFilter.of(**chosen)), read_columns(""), limit, json=json)
             return
         found = client.activity.queue(QueueFilter.of(**chosen))
     if json:
         answer_json({"queue": found})
     else:
         print_rows(_group_columns(), found.groups[: limit or None])
-
-
-def _list(found: "list[Lease]", limit: int, *, json: bool) -> None:
-    from leasehold.cli.live.leases import read_columns
-
-    shown = found[:limit] if limit else found
-    if json:
-        answer_json({"leases": shown, "more": len(found) > len(shown)})
-        return
-    print_rows(read_columns(""), shown)
-    if len(found) > len(shown):
-        talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
 
 
 def _group_columns() -> "list[Column[QueueGroup]]":

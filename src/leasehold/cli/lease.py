@@ -1,7 +1,6 @@
 """``leasehold lease``: ask a gateway for machines, and look after what it gave."""
 
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import LEASE_STATES, complete_image, complete_site, complete_state, complete_type
-from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
+from leasehold.cli.live.table import answer_json_line, answer_line
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch, taking
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.model.request import MOST_RESTARTS
@@ -323,7 +322,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = 200,
 ) -> None:
     """List open leases, newest first."""
-    from leasehold.cli.live.leases import read_columns
+    from leasehold.cli.live.leases import answer_leases, read_columns
     from leasehold.cli.live.leases import watch as keep_showing
     from leasehold.client import LeaseFilter
     from leasehold.model.errors import InvalidField
@@ -343,14 +342,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         if watch:
             keep_showing(client, which, wanted, head=not no_header)
             return
-        leases = list(islice(client.leases.list(which), limit + 1 if limit else None))
-    shown = leases[:limit] if limit else leases
-    if json:
-        answer_json({"leases": shown, "more": len(leases) > len(shown)})
-    else:
-        print_rows(wanted, shown, head=not no_header)
-    if len(leases) > len(shown):
-        talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
+        answer_leases(client.leases.list(which), wanted, limit, json=json, head=not no_header)
 
 
 app.command()(activity.queue)

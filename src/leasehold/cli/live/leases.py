@@ -7,6 +7,7 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from shlex import join
 
@@ -103,6 +104,20 @@ COLUMNS = columns_of(
     },
 )
 DEFAULT = "id,name,type,consumer,st,time,vms,site-reason"
+
+
+def answer_leases(
+    leases: "Iterable[Lease]", columns: "Sequence[Column[Lease]]", limit: int, *, json: bool, head: bool = True
+) -> None:
+    """Answer with the first so many of these leases, 0 for all, and say where there are more."""
+    found = list(islice(leases, limit + 1 if limit else None))
+    shown = found[:limit] if limit else found
+    if json:
+        answer_json({"leases": shown, "more": len(found) > len(shown)})
+    else:
+        print_rows(columns, shown, head=head)
+    if len(found) > len(shown):
+        talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
 
 
 def read_columns(text: str) -> list[Column[Lease]]:
