@@ -15,7 +15,7 @@ COMPONENT = {
     "site": "delft", "files": [], "losses": 0,
 }  # fmt: skip
 OTHER = COMPONENT | {
-    "lease": 43, "vms": 8, "image": "cuda", "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
+    "lease": 43, "vms": 8, "image": "gpu", "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
 }  # fmt: skip
 WAITS = "waits until all components of its co-allocation have room"
 COALLOCATION = {
@@ -184,7 +184,7 @@ class TestLookingAtThem:
         assert "  held idle   480 VM-seconds" in told
         assert told[-2:] == [
             "  component   4 VMs at delft for 1:00:00: lease 42 is running at delft",
-            "  component   8 VMs for 1:00:00, image cuda, 2048 MiB from lyon: lease 43 is held (waiting-for-components)",
+            "  component   8 VMs for 1:00:00, image gpu, 2048 MiB from lyon: lease 43 is held (waiting-for-components)",
         ]
         assert json.loads(cli("coallocation", "show", "7", "--json").out)["coallocation"] == COALLOCATION
 
