@@ -85,7 +85,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "cluster": [*spec.CLUSTER.reference(), *TERMS.reference()],
         "overhead": OVERHEAD.reference(),
         "stream": [
-            *_rows(spec.LOG_STREAM, "name", "load", "domain", "claims", "cores", "gpus"),
+            *_rows(spec.LOG_STREAM, "name", "load", "domain", "claims", "cores", "gpus", "image"),
             *spec.MIX.reference(),
         ],
         "log": [

@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Annotated
 
 from leasehold.configuration.declaration import Choice, Counts, Flag, Key, Plain, Seconds, Table, Text, Texts, Whole
@@ -16,7 +17,7 @@ from leasehold.configuration.policies import RoutingPolicyName
 from leasehold.configuration.times import Date
 from leasehold.model.agreement import CPUS, EVERYBODY, GPUS, MEMORY
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.request import MOST_RESTARTS
+from leasehold.model.request import IMAGE_NAME, MOST_RESTARTS
 from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES, NodeResources, gpus_text, parse_gpus
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import ALLOW, WITHOUT_AGREEMENT, SharingSettings
@@ -320,6 +321,38 @@ class GpusAsked(Key):
 
 ASKED_GPUS = GpusAsked("GPUs of each VM", more=": whole ones, or a fraction of one, by model or of any", unset="none")
 ASKED_CORES = Whole("cores of each VM", more="; more than 1 only at clusters planned by `nodes`")
+
+
+def check_image_name(field: str, image: str) -> str:
+    """Return the name of an image; raises InvalidField where it is none."""
+    if not re.fullmatch(IMAGE_NAME, image):
+        raise InvalidField(
+            field, image, "a name of letters, digits and ._:+-, at most 64, beginning with a letter or digit"
+        )
+    return image
+
+
+@dataclass(frozen=True)
+class ImageNames(Texts):
+    """The names of images, where a name is all that there is of one."""
+
+    accepts = "list of names"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the names, each once."""
+        texts = super().read(keys, name, default)
+        for image in texts if isinstance(texts, tuple) else ():
+            check_image_name(keys.where(name), image)
+        return tuple(sorted(set(texts))) if isinstance(texts, tuple) else texts
+
+
+ASKED_IMAGE = Text(
+    "image that each guest names",
+    more="; clusters that have it say so in `images`",
+    unset="none",
+    optional=True,
+    convert=partial(check_image_name, "image"),
+)
 
 
 _NAMED = re.compile(r"[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*")

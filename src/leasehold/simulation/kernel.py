@@ -162,6 +162,7 @@ class SimulatedWorld(World):
             cores=job.cores,
             gpu_model=job.gpu_model,
             gpu_milli=job.gpu_milli,
+            image=job.image,
         )
         self._take_in(request, job)
         return check_request(request)

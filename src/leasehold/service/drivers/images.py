@@ -1,35 +1,14 @@
 """The images that the configuration of a site names, whatever the machines of the site make of an image."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leasehold.configuration.declaration import Counts, Texts, TextTable
+from leasehold.configuration.declaration import Counts, TextTable
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.tables import check_image_name
 from leasehold.model.errors import InvalidField
-from leasehold.model.request import IMAGE_NAME
-
-
-def _check(keys: Keys, name: str, image: str) -> None:
-    if not re.fullmatch(IMAGE_NAME, image):
-        expected = "a name of letters, digits and ._:+-, at most 64, beginning with a letter or digit"
-        raise InvalidField(keys.where(name), image, expected)
-
-
-@dataclass(frozen=True)
-class ImageNames(Texts):
-    """The names of images, where a name is all that there is of one."""
-
-    accepts = "list of names"
-
-    def read(self, keys: Keys, name: str, default: object) -> object:
-        """Take the names, each once."""
-        texts = super().read(keys, name, default)
-        for image in texts if isinstance(texts, tuple) else ():
-            _check(keys, name, image)
-        return tuple(sorted(set(texts))) if isinstance(texts, tuple) else texts
 
 
 @dataclass(frozen=True)
@@ -43,7 +22,7 @@ class ImageTable(TextTable):
         images = super().read(keys, name, default)
         assert isinstance(images, Mapping)
         for image in images:
-            _check(keys, name, image)
+            check_image_name(keys.where(name), image)
         return images
 
 
@@ -53,7 +32,7 @@ class ImageNumbers(Counts):
 
     def check(self, keys: Keys, name: str) -> None:
         """Refuse a name that no lease could use."""
-        _check(keys, name, name)
+        check_image_name(keys.where(name), name)
 
 
 def absolute_folder(text: str) -> str:

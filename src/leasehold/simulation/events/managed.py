@@ -102,6 +102,7 @@ class ManagedCluster:
             settings.slots,
             settings.speed_mips,
             hands_over=settings.hands_over,
+            images=settings.images,
             is_peer=is_peer,
             live=self._live(),
         )

@@ -95,6 +95,7 @@ def _fitting(scenario: Scenario) -> Scenario:
     _check_different("cluster", [cluster.name for cluster in scenario.clusters])
     if not scenario.clusters and not any(_makes_clusters(stream) for stream in scenario.streams):
         raise InvalidField("cluster", None, "at least one [[cluster]], or a stream with cluster_by")
+    _check_images(scenario)
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
@@ -104,6 +105,19 @@ def _fitting(scenario: Scenario) -> Scenario:
         check_timeline(scenario.timeline, names)
         check_agreements(scenario)  # otherwise once the logs have named the clusters
     return scenario
+
+
+def _check_images(scenario: Scenario) -> None:
+    there = sorted({image for cluster in scenario.clusters for image in cluster.images})
+    for index, stream in enumerate(scenario.streams):
+        if stream.image and not stream.has_externals:
+            raise InvalidField(
+                f"stream[{index}].image", stream.image, "requests from outside: a site's own users have its machines"
+            )
+        if stream.image and not there:
+            raise InvalidField(f"stream[{index}].image", stream.image, "none: no cluster has images")
+        if stream.image and stream.image not in there:
+            raise UnknownName(f"stream[{index}].image", stream.image, there)
 
 
 def _makes_clusters(stream: StreamSpec) -> bool:

@@ -33,6 +33,8 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
 def _settings(cluster: ClusterSpec) -> SiteSettings:
     settings = terms.site_settings(cluster.name, _number_of_slots(cluster), cluster.terms)
+    if cluster.images:
+        settings = replace(settings, images=cluster.images)
     if cluster.plan == "nodes":
         settings = replace(settings, nodes=resources_of(cluster.nodes))
     confirms = cluster.starts is not None or bool(cluster.native_order)

@@ -82,14 +82,14 @@ def _model_jobs(stream: ModelStream, scenario: Scenario) -> Iterator[WorkloadJob
     if stream.together is not None:
         jobs = split_some(jobs, stream.together, scenario.seed, stream.name)
     of = _in_common(stream)
-    if of.domain or of.claims or of.cores > 1 or of.gpu_milli:
+    if of.domain or of.claims or of.cores > 1 or of.gpu_milli or of.image:
         jobs = _with_bounds(jobs, of)
     return within(jobs, 0, scenario.horizon_ms)
 
 
 def _with_bounds(jobs: Iterator[WorkloadJob], of: OfStream) -> Iterator[WorkloadJob]:
     for job in jobs:
-        job.domain, job.claims = of.domain, of.claims
+        job.domain, job.claims, job.image = of.domain, of.claims, of.image
         job.cores, job.gpu_model, job.gpu_milli = of.cores, of.gpu_model, of.gpu_milli
         yield job
 
@@ -97,7 +97,7 @@ def _with_bounds(jobs: Iterator[WorkloadJob], of: OfStream) -> Iterator[Workload
 def _in_common(stream: StreamSpec) -> OfStream:
     """Say of each job what the whole stream says: where it is bound to, what it claims, how it may be split."""
     claims = claims_of(stream.claims)
-    return OfStream(stream.name, stream.domain, claims, stream.together, stream.cores, *stream.gpus)
+    return OfStream(stream.name, stream.domain, claims, stream.together, stream.cores, *stream.gpus, stream.image)
 
 
 def _model_blocks(stream: ModelStream, scenario: Scenario, names: Names) -> Iterator[JobBlock]:

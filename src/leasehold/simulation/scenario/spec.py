@@ -14,6 +14,7 @@ from leasehold.configuration.keys import MOST_ENTRIES, MOST_SEED, MOST_SLOTS, Ke
 from leasehold.configuration.tables import (
     ASKED_CORES,
     ASKED_GPUS,
+    ASKED_IMAGE,
     CLAIMS,
     DOMAIN,
     GATEWAY,
@@ -21,6 +22,7 @@ from leasehold.configuration.tables import (
     SHARING_OF_RUN,
     DomainSpec,
     GatewaySpec,
+    ImageNames,
     SharingSpec,
 )
 from leasehold.configuration.terms import TERMS, ClusterTerms, terms_to_dict
@@ -248,6 +250,7 @@ class ClusterSpec:
             of=("slots", "nodes"),
         ),
     ] = "slots"
+    images: Annotated[tuple[str, ...], ImageNames("images that guests may name here", unset="none", optional=True)] = ()
     failures: NodeFailureRates | None = None
     starts: StartTimes | None = None
     nodes: tuple[NodeKind, ...] = ()
@@ -294,6 +297,7 @@ class ModelStream:
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     cores: Annotated[int, ASKED_CORES] = 1
     gpus: Annotated[tuple[str, int], ASKED_GPUS] = ("", 0)
+    image: Annotated[str, ASKED_IMAGE] = ""
     together: StreamCoAllocations | None = None
     users: StreamUsers | None = None
 
@@ -383,6 +387,7 @@ class LogStream:
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     cores: Annotated[int, ASKED_CORES] = 1
     gpus: Annotated[tuple[str, int], ASKED_GPUS] = ("", 0)
+    image: Annotated[str, ASKED_IMAGE] = ""
     together: StreamCoAllocations | None = None
     users: StreamUsers | None = None
 

@@ -263,7 +263,9 @@ def coallocation_request(
     files = tuple(together.files.items())
     return CoAllocationRequest(
         coallocation_id,
-        tuple(Component(vms, job.requested_ms, "", files, job.memory_mib) for vms in together.widths(job.vms)),
+        tuple(
+            Component(vms, job.requested_ms, "", files, job.memory_mib, job.image) for vms in together.widths(job.vms)
+        ),
         job.submit_ms,
         job.ready_ms,
         first_lease_id,

@@ -26,7 +26,7 @@ class WorkloadJob:
     ``claims``        units of further resources that it holds while it runs
     ``wait``          as in `leasehold.model.request.Request`
     ``cancelled_after_ms``  after how long its user cancels it, as its log says; `NOT_CANCELLED` where it does not
-    ``cores``, ``gpu_model``, ``gpu_milli``  what each VM needs, as in a request
+    ``cores``, ``gpu_model``, ``gpu_milli``, ``image``  what each VM needs, as in a request
     ``together``      how it is split into components that run together, None for a request of its own
     """
 
@@ -51,6 +51,7 @@ class WorkloadJob:
     cores: int = 1
     gpu_model: str = ""
     gpu_milli: int = 0
+    image: str = ""
 
     def __post_init__(self) -> None:
         """Default the ready time to the submission."""
@@ -79,4 +80,5 @@ def job_of(request: Request) -> WorkloadJob:
         cores=request.cores,
         gpu_model=request.gpu_model,
         gpu_milli=request.gpu_milli,
+        image=request.image,
     )

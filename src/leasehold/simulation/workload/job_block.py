@@ -31,6 +31,7 @@ class OfStream:
     cores: int = 1
     gpu_model: str = ""
     gpu_milli: int = 0
+    image: str = ""
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class JobBlock:
             yield [one if is_split else None for is_split, one in pairs]
         yield _spread(_unspread(self.cancelled_after_ms))
         is_stated = bool((self.machine != AS_STREAM).any())
-        if is_stated or any(one.cores > 1 or one.gpu_milli for one in of):
+        if is_stated or any(one.cores > 1 or one.gpu_milli or one.image for one in of):
             each = [Machine(one.cores, one.gpu_model, one.gpu_milli) for one in of]
             if is_stated:
                 machines = self.names.machines
@@ -180,6 +181,7 @@ class JobBlock:
             yield _spread([one.cores for one in each])
             yield _spread([one.gpu_model for one in each])
             yield _spread([one.gpu_milli for one in each])
+            yield _spread([one.image for one in of])
 
 
 COLUMNS = tuple(one.name for one in fields(JobBlock))[:16]

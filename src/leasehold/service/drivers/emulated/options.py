@@ -7,12 +7,12 @@ from typing import Annotated
 
 from leasehold.configuration.declaration import Key, Plain, Seconds, Table, Text, Texts, Whole, Within
 from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.tables import ImageNames
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
-from leasehold.service.drivers.images import ImageNames
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
 _PREFIX = "n"
