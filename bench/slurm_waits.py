@@ -179,9 +179,10 @@ def page(found: dict[str, Compared], jobs: Sequence[Submission], version: str, c
     yield ""
     yield (
         "The jobs take whole nodes, because that is how Slurm's backfill plans: for each interval it keeps the set of "
-        "nodes that are free. Where jobs share nodes, the reservation of one that waits keeps all CPUs of its nodes "
-        "from whatever would end later, so that less is backfilled than in the simulation "
-        "([how much](../howto/from-slurm.md#where-jobs-share-nodes))."
+        "nodes that are free, and a job that waits has certain nodes reserved, which the simulation only counts. Where "
+        "jobs share nodes, a reservation keeps all CPUs of its nodes from whatever would end later: there Slurm "
+        "backfills still less ([how much](../howto/from-slurm.md#where-jobs-share-nodes)). How much of the error these "
+        "nodes explain, and how much the seconds that Slurm takes, was not taken apart."
     )
     yield ""
     yield (
