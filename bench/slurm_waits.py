@@ -166,7 +166,7 @@ def page(found: dict[str, Compared], jobs: Sequence[Submission], version: str, c
         yield (
             f"| `{policy}` | {waits.simulated.mean_s:.1f} s | {waits.recorded.mean_s:.1f} s | {error} | at most "
             f"{waits.median_off_s:.1f} s | at most {waits.p95_off_s:.1f} s | {waits.late_pct:.0f} % of the jobs | "
-            f"{one.overtook_simulated:,} jobs, recorded {one.overtook:,} |"
+            f"{one.overtook_simulated:,}, recorded {one.overtook:,} |"
         )
     yield ""
     yield (

@@ -172,6 +172,23 @@ def test_a_node_that_is_lost_before_the_command_began_is_done_without_where_enou
     assert asked == (["--nodes=3", "--nodes=2"] if went else ["--nodes=3"])
 
 
+def test_where_slurm_does_not_say_how_many_nodes_are_left_the_command_is_begun_once(
+    directory: JobDirectory, tmp_path: Path
+) -> None:
+    for name, program in (("srun", LOSING), ("squeue", "#!/bin/sh\nexit 1\n")):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
+    create(directory, "n1", "n2", "n3")
+    one = instance(command=("true",), on_nodes=("n1", "n2", "n3"))
+    one.vms, one.least = 3, 2
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAILED": "n3", "SAID": str(tmp_path / "said")}
+    environment["LOST"] = str(tmp_path / "lost")
+    script = batch_script(one, directory.work)
+    done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (tmp_path / "said").read_text().count("--nodes=3") == 1
+
+
 def test_of_much_only_the_end_is_given_and_that_is_said(
     directory: JobDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

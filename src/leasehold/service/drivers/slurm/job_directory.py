@@ -73,7 +73,7 @@ exit $status
 """A job that begins again leaves what it wrote before on its console: its output is that of one run."""
 
 _ON_THOSE_LEFT = """\
-left() {{ squeue --noheader --jobs="$SLURM_JOB_ID" --format=%D || echo {vms}; }}
+left() {{ said=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%D); echo "${{said:-{vms}}}"; }}
 while nodes=$(left); do
     {srun} --nodes="$nodes" --ntasks="$nodes" {task}
     status=$?
