@@ -99,6 +99,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "type": "suspendable",
         "vms": 2,
         "duration_s": 3600,
+        "asked_duration_s": None,
         "walltime_s": None,
         "memory_mib": 1024,
         "cores": 1,

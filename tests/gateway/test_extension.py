@@ -7,7 +7,7 @@ from tests.gateway.telling import Told, begun, decided, lent, own
 from tests.gateway.turbulence import Turmoil, live_through, turmoils
 from tests.searching import examples
 
-from leasehold.gateway.gateway import EXTENSION
+from leasehold.gateway.extensions import EXTENSION
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.event import CancelRequested, Event, ExtendRequested, LeaseEnded, LeaseSaved, Tick
 from leasehold.model.lease import LeaseState

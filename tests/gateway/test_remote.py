@@ -14,11 +14,13 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
 from leasehold.gateway.sites import RemoteSite
-from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, RecallLease, StartLease
+from leasehold.model.effect import Decision, Effect, ExtendLease, LeaseClosed, OfferLease, RecallLease, StartLease
 from leasehold.model.event import (
     CancelRequested,
     Event,
     ExtendRequested,
+    ExtensionAnswered,
+    ExtensionAsked,
     LeaseEnded,
     LendingChanged,
     SiteFellSilent,
@@ -40,8 +42,16 @@ S = LeaseState
 class Told:
     """A gateway whose every instant is checked, and what it wanted done."""
 
-    def __init__(self, *remotes: RemoteSite, own: int = 0, policy: str = "rr", try_elsewhere: bool = False) -> None:
+    def __init__(
+        self,
+        *remotes: RemoteSite,
+        own: int = 0,
+        policy: str = "rr",
+        try_elsewhere: bool = False,
+        max_restarts: int = 0,
+    ) -> None:
         self._policy, self._own, self._try_elsewhere = policy, own, try_elsewhere
+        self._max_restarts = max_restarts
         self.gateway = self._make()
         for remote in remotes:
             self.gateway.join(remote)
@@ -50,7 +60,9 @@ class Told:
 
     def _make(self) -> Gateway:
         sites = [site("own", self._own)] if self._own else []
-        routing = Routing(routing_policy(self._policy)(Random(0)), try_elsewhere=self._try_elsewhere)
+        routing = Routing(
+            routing_policy(self._policy)(Random(0)), try_elsewhere=self._try_elsewhere, max_restarts=self._max_restarts
+        )
         return Gateway(sites, routing)
 
     def tell(self, *events: Event) -> list[Effect]:
@@ -291,12 +303,112 @@ class TestWhoIsThere:
         told.gateway.join(far())
         assert OfferLease in kinds(told.tell(submitted(3, vms=8)))
 
-    def test_a_lease_there_cannot_be_extended_from_here(self) -> None:
-        told = Told(far())
+
+class TestExtending:
+    """A site that decides for itself is asked for how long a lease is to last in all, and what it says is followed."""
+
+    @pytest.fixture
+    def told(self) -> Told:
+        told = Told(far(), own=1)
         told.tell(submitted())
         told.tell(report(S.RUNNING))
-        effects = told.tell(ExtendRequested(1, 1000))
-        assert outcomes(effects) == [(Outcome.DENY, Reason.MANAGED_ELSEWHERE, "far")]
+        return told
+
+    def duration_ms(self, told: Told) -> int:
+        return told.gateway.leases[1].request.duration_ms
+
+    def test_its_site_is_asked_for_the_whole_duration(self, told: Told) -> None:
+        assert told.tell(ExtendRequested(1, 1000)) == [ExtendLease(told.gateway.leases[1], 61_000)]
+        assert self.duration_ms(told) == 60_000, "nothing is granted yet"
+
+    def test_what_it_grants_is_a_decision_and_the_request_says_so(self, told: Told) -> None:
+        told.tell(ExtendRequested(1, 1000))
+        [decision] = told.tell(ExtensionAnswered(1, "far", 61_000))
+        assert isinstance(decision, Decision)
+        assert (decision.outcome, decision.reason, decision.site) == (Outcome.EXTEND, Reason.EXTENDED, "far")
+        assert (self.duration_ms(told), decision.duration_ms) == (61_000, 61_000)
+
+    def test_what_it_refuses_is_denied_for_its_reason(self, told: Told) -> None:
+        told.tell(ExtendRequested(1, 1000))
+        effects = told.tell(ExtensionAnswered(1, "far", 61_000, Reason.ROOM_IN_USE))
+        assert outcomes(effects) == [(Outcome.DENY, Reason.ROOM_IN_USE, "far")]
+        assert self.duration_ms(told) == 60_000
+        assert kinds(told.tell(ExtendRequested(1, 500))) == [ExtendLease], "it can be asked for less"
+
+    def test_an_answer_that_comes_twice_counts_once(self, told: Told) -> None:
+        told.tell(ExtendRequested(1, 1000))
+        told.tell(ExtensionAnswered(1, "far", 61_000))
+        assert told.tell(ExtensionAnswered(1, "far", 61_000)) == []
+        assert told.tell(ExtensionAnswered(1, "far", 61_000, Reason.ROOM_IN_USE)) == []
+        assert self.duration_ms(told) == 61_000
+
+    def test_another_is_refused_until_it_has_answered_also_after_a_restart(self, told: Told) -> None:
+        told.tell(ExtendRequested(1, 1000))
+        for _ in range(2):
+            effects = told.tell(ExtendRequested(1, 2000))
+            assert outcomes(effects) == [(Outcome.DENY, Reason.EXTENSION_UNDER_WAY, "far")]
+            told.restart()
+        told.tell(ExtensionAnswered(1, "far", 61_000))
+        assert kinds(told.tell(ExtendRequested(1, 2000))) == [ExtendLease]
+
+    def test_what_its_owner_grants_there_unasked_is_followed(self, told: Told) -> None:
+        effects = told.tell(ExtensionAnswered(1, "far", 70_000))
+        assert outcomes(effects) == [(Outcome.EXTEND, Reason.EXTENDED, "far")]
+        assert self.duration_ms(told) == 70_000
+
+    def test_less_than_was_asked_for_is_followed_and_the_answer_is_still_to_come(self, told: Told) -> None:
+        told.tell(ExtendRequested(1, 20_000))
+        told.tell(ExtensionAnswered(1, "far", 70_000))
+        assert outcomes(told.tell(ExtendRequested(1, 1))) == [(Outcome.DENY, Reason.EXTENSION_UNDER_WAY, "far")]
+        told.tell(ExtensionAnswered(1, "far", 80_000, Reason.DEADLINE_TOO_TIGHT))
+        assert self.duration_ms(told) == 70_000
+        assert kinds(told.tell(ExtendRequested(1, 1))) == [ExtendLease]
+
+    @pytest.mark.parametrize(
+        "news", [report(S.COMPLETED, Reason.COMPLETED), report(S.FAILED, Reason.MACHINES_LOST), SiteForgotten("far")]
+    )
+    def test_one_that_leaves_its_site_before_the_answer_is_not_extended(self, told: Told, news: Event) -> None:
+        told.tell(ExtendRequested(1, 1000))
+        effects = told.tell(news)
+        assert outcomes(effects)[0] == (Outcome.DENY, Reason.NOT_RUNNING, "far")
+        assert told.tell(ExtensionAnswered(1, "far", 61_000)) == []
+
+    def test_one_that_begins_again_has_what_was_granted_before(self) -> None:
+        told = Told(far(), max_restarts=1)
+        told.tell(submitted())
+        told.tell(report(S.RUNNING))
+        told.tell(ExtensionAnswered(1, "far", 70_000))
+        assert OfferLease in kinds(told.tell(report(S.FAILED, Reason.MACHINES_LOST)))
+        lease = told.gateway.leases[1]
+        assert (lease.request.duration_ms, lease.work_left) == (70_000, 70_000)
+
+    def test_the_word_of_another_site_counts_for_nothing(self, told: Told) -> None:
+        told.gateway.join(far(name="north"))
+        assert told.tell(ExtensionAnswered(1, "north", 70_000), ExtensionAnswered(9, "far", 70_000)) == []
+        assert self.duration_ms(told) == 60_000
+
+
+class TestBeingAskedToExtend:
+    """The site's end: a gateway that sent a lease asks for its whole duration."""
+
+    @pytest.fixture
+    def told(self) -> Told:
+        told = Told(own=2)
+        told.tell(submitted())
+        return told
+
+    def test_it_decides_as_for_its_own_users_and_twice_is_once(self, told: Told) -> None:
+        for _ in range(2):
+            [decision] = told.tell(ExtensionAsked(1, 61_000))
+            assert isinstance(decision, Decision)
+            assert (decision.outcome, decision.duration_ms) == (Outcome.EXTEND, 61_000)
+        lease = told.gateway.leases[1]
+        assert (lease.request.duration_ms, lease.span_ms) == (61_000, 61_000)
+
+    def test_it_refuses_for_its_own_reasons(self, told: Told) -> None:
+        told.tell(submitted(2))
+        assert outcomes(told.tell(ExtensionAsked(2, 61_000))) == [(Outcome.DENY, Reason.NOT_RUNNING, "own")]
+        assert told.tell(ExtensionAsked(3, 61_000)) == [], "of what is over its gateway has heard"
 
 
 NEXT = {
@@ -335,6 +447,16 @@ class Courses:
         if self.told.gateway.leases:
             self.told.tell(CancelRequested(self._draw.choice(list(self.told.gateway.leases))))
 
+    def extend(self) -> None:
+        if self.told.gateway.leases:
+            self.told.tell(ExtendRequested(self._draw.choice(list(self.told.gateway.leases)), 1000))
+
+    def answer_extension(self) -> None:
+        leases = [lease for remote in self.remotes for lease in remote.leases.values()]
+        if leases:
+            lease, refusal = self._draw.choice(leases), self._draw.choice([None, Reason.ROOM_IN_USE])
+            self.told.tell(ExtensionAnswered(lease.id, lease.site, max(lease.wanted_ms, 1), refusal))
+
     def silence(self) -> None:
         self.told.tell(SiteFellSilent(self._draw.choice(self.remotes).name))
 
@@ -362,6 +484,8 @@ class Courses:
 STEPS = [Courses.submit, Courses.answer] * 3 + [
     *(
         Courses.cancel,
+        Courses.extend,
+        Courses.answer_extension,
         Courses.silence,
         Courses.hear,
         Courses.resize,

@@ -338,6 +338,21 @@ class TestUsers:
         assert "deny" in tables(run)["decisions"]["outcome"].to_list()
         assert column(run, "end_ms") == [100_000, 200_000]
 
+    def test_an_extension_is_decided_by_the_manager_of_the_cluster(self, world: World) -> None:
+        """It takes 10 s to get there, and 10 s until the gateway knows; then the guest has run for longer than it."""
+        keys = world.values([], [(0, 300, 6, 100)])
+        keys["cluster"].append({"name": "far", "slots": 8, "manager_delay_s": 10})
+        keys["stream"][0]["overrun"] = "kill"
+        extend = {"at_s": 50, "kind": "extend", "stream": "guests", "job": 1}
+        for by_s, ends_ms, state in ((100, 210_000, "killed"), (300, 310_000, "completed")):
+            run = world.run(**keys, timeline=[extend | {"by_s": by_s}])
+            assert column(run, "state") == [state]
+            decisions = tables(run)["decisions"]
+            [decided] = decisions.filter(decisions["outcome"] == "extend").to_dicts()
+            assert (decided["time_ms"], decided["reason"], decided["site"]) == (70_000, "extended", "far")
+            [segment] = tables(run)["segments"].to_dicts()
+            assert (segment["start_ms"], segment["end_ms"]) == (10_000, ends_ms)
+
     def test_a_share_asks_for_more_time(self, world: World) -> None:
         scenario = world.values([(400 * n, 200, 1, 100) for n in range(50)], [])
         scenario["stream"][0] |= {"overrun": "kill", "users": {"extend_share": 0.5, "extend_by": 1.0}}

@@ -280,7 +280,7 @@ class Judge:
                 self.violated(f"{process}: {kind} {call.answer['id']} ({key}) was acknowledged, and is gone")
 
     def _extensions(self, process: str) -> None:
-        """A lease lasts as long as was asked for and granted, and perhaps by extensions nobody heard of."""
+        """A lease lasts as long as was asked for and granted; perhaps longer, where nobody heard the answer."""
         for (to, number), calls in self.extended.items():
             views = self.views.get((to, "leases", number))
             if to != process or not views:
@@ -296,7 +296,7 @@ class Judge:
             if asked is None:
                 continue
             granted = sum(call.body["by_s"] for call in calls if call.status == 200)
-            perhaps = [call.body["by_s"] for call in calls if call.status in {0, 503}]
+            perhaps = [call.body["by_s"] for call in calls if call.status in {0, 202, 503}]
             lasts = max(views, key=lambda view: view.answered_s).shown["duration_s"] - asked["duration_s"] - granted
             if lasts not in _sums(perhaps):
                 self.violated(f"{to}: lease {number} was extended by {granted} s, and lasts {lasts} s more than that")

@@ -469,7 +469,11 @@ def extend(
     ],
     json: Json = False,
 ) -> None:
-    """Extend a lease if nothing else needs its room; exits with 1 otherwise."""
+    """Extend a lease if nothing else needs its room; exits with 1 otherwise.
+
+    A site with a manager of its own, or a peer, is asked. If it does not answer within a few seconds, the command says
+    that it was asked; `leasehold lease show` has its answer later.
+    """
     from leasehold.cli.live.leases import ending, lasting
     from leasehold.configuration.times import read_duration_s
 

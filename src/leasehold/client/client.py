@@ -106,7 +106,10 @@ class Leases(Noun[W]):
 
     @Asking
     def extend(self, lease_id: int, by_s: float) -> Call[Lease]:
-        """Let one last longer; raises Conflict where another is in the way. Never asked twice."""
+        """Let one last longer; raises Conflict where another is in the way. Never asked twice.
+
+        Where its site has a manager that does not answer within seconds, ``asked_duration_s`` says what that was asked.
+        """
         path = f"/v1/leases/{lease_id}/extension"
         return Call("POST", path, reads(Lease), body=ExtensionSpec(by_s=by_s).to_json(), repeatable=False)
 

@@ -14,6 +14,7 @@ from leasehold.gateway.coallocation.component_leases import ComponentClaims, Com
 from leasehold.gateway.coallocation.participant import PreparedLeases
 from leasehold.gateway.coallocation.planner import LOOKS_EACH_INSTANT, Planner, WorkBudget
 from leasehold.gateway.dispatcher import Dispatcher, RetryLoop
+from leasehold.gateway.extensions import Extensions
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.peering import PEERS, PeerAgreed, Peering
 from leasehold.gateway.pending import DRAINED, SILENT, PendingQueue
@@ -21,11 +22,10 @@ from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.relocation import Relocator, SuspendedPool
 from leasehold.gateway.replanning import change_outages
 from leasehold.gateway.settings import Routing, SiteSettings
-from leasehold.gateway.site import Site, with_longer_request
+from leasehold.gateway.site import Site
 from leasehold.gateway.sites import RemoteSite, RemoteTold, SiteRegistry, can_follow, follow
 from leasehold.gateway.state import InstantChanges, LeaseTable
 from leasehold.leasing.overhead import Measurement
-from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
@@ -36,6 +36,8 @@ from leasehold.model.event import (
     CoAllocationSubmitted,
     Event,
     ExtendRequested,
+    ExtensionAnswered,
+    ExtensionAsked,
     LeaseCheckpointed,
     LeaseCommitted,
     LeaseContinues,
@@ -57,15 +59,13 @@ from leasehold.model.event import (
     Submitted,
     Tick,
 )
-from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
+from leasehold.model.lease import ON_THE_WAY, UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
 
 __all__ = ["Gateway", "Routing"]
-
-EXTENSION = "extension"
 
 _WITHOUT_MACHINES = frozenset({LeaseState.SUBMITTED, LeaseState.HELD, LeaseState.WAITING})
 """States in which a lease has neither machines nor saved memory that could be lost."""
@@ -118,6 +118,7 @@ class Gateway:
         self.peering = peering = Peering(registry, gateway_id)
         known = Knowledge(registry, reference_mips, routing.told_external, peering.streams)
         self.knowledge = knowledge = known if see_through is None else see_through(known)
+        self.extensions = Extensions(registry, quotas, changes, reference_mips)
         self.pending = pending = PendingQueue(routing, quotas, knowledge, changes)
         self._relocator = Relocator(
             pool=pool,
@@ -214,6 +215,7 @@ class Gateway:
 
     def _forget(self, lease: Lease) -> None:
         del self.leases[lease.id]
+        lease.wanted_ms = UNPLANNED
         if lease.request.site is not None:
             return  # no part but its site knows of a local lease
         self.peering.forget(lease)
@@ -373,7 +375,11 @@ class Gateway:
             case CancelRequested():
                 self._cancel(event.lease_id, now_ms)
             case ExtendRequested():
-                self._extend(event, now_ms)
+                self._extend(event.lease_id, event.by_ms, now_ms, more=True)
+            case ExtensionAsked():
+                self._extend(event.lease_id, event.duration_ms, now_ms, more=False)
+            case ExtensionAnswered():
+                self.extensions.answer(event)
             case LendingChanged():
                 self._note_lending(event, now_ms)
             case OutagesChanged():
@@ -575,23 +581,11 @@ class Gateway:
             lease.checkpointed_ms = at_ms
             self.moved[lease.id] = lease
 
-    def _extend(self, event: ExtendRequested, now_ms: int) -> None:
-        lease = self.leases.get(event.lease_id)
-        if lease is None or lease.state.is_final:
-            return
-        is_remote = lease.site in self.registry.remotes
-        refusal: Reason | None = Reason.MANAGED_ELSEWHERE if is_remote else Reason.NOT_RUNNING
-        breach: Breach | None = None
-        if lease.held_since_ms >= 0:
-            more_work = event.by_ms * self.reference_mips
-            site = self.registry.touch(lease.site)
-            breach = self.quotas.why_not_on(lease, more_work, site.settings.speed_mips, now_ms)
-            refusal = site.extend(lease, more_work, now_ms) if breach is None else breach.reason
-        if refusal is None:
-            with_longer_request(lease, event.by_ms)
-        outcome = Outcome.EXTEND if refusal is None else Outcome.DENY
-        why = refusal or Reason.EXTENDED
-        self._changes.effects.append(Decision(lease, lease.site, outcome, why, EXTENSION, breach=breach))
+    def _extend(self, lease_id: int, duration_ms: int, now_ms: int, *, more: bool) -> None:
+        """Let a lease last so long in all, or (``more``) so much longer."""
+        lease = self.leases.get(lease_id)
+        if lease is not None and not lease.state.is_final:
+            self.extensions.request(lease, duration_ms + (lease.request.duration_ms if more else 0), now_ms)
 
     def _note_lending(self, event: LendingChanged, now_ms: int) -> None:
         not_lending = self.registry.not_lending
@@ -615,6 +609,8 @@ class Gateway:
         if remote is None or lease is None or not can_follow(lease, event):
             return  # of a lease that is over, or of one that was further already
         self.registry.offers.answered(lease)
+        if event.state.is_final:
+            self.extensions.leaves(lease)
         if self.coallocations.note_report(lease, event, now_ms):
             self.pending.dirty = True
             return
@@ -673,6 +669,7 @@ class Gateway:
         if remote is None:
             return
         for lease in list(remote.leases.values()):
+            self.extensions.leaves(lease)
             if not remote.is_peer and self._may_restart(lease):
                 self._restart_elsewhere(lease, remote, now_ms)
                 continue

@@ -444,9 +444,9 @@ class Site:
         return self.guests.queue
 
 
-def with_longer_request(lease: Lease, by_ms: int) -> None:
+def with_longer_request(lease: Lease, duration_ms: int) -> None:
     """Let the request say what it now asks for; requests themselves never change."""
-    lease.request = replace(lease.request, duration_ms=lease.request.duration_ms + by_ms)
+    lease.request = replace(lease.request, duration_ms=duration_ms)
 
 
 def _is_lent_without_preemption(lease: Lease) -> bool:

@@ -79,6 +79,14 @@ class RecallLease:
 
 
 @dataclass(slots=True)
+class ExtendLease:
+    """Ask such a site to let a lease last ``duration_ms`` in all; it reports what it decides (`ExtensionAnswered`)."""
+
+    lease: Lease
+    duration_ms: int
+
+
+@dataclass(slots=True)
 class CommitLease:
     """Tell such a site that what it has promised a component holds: all others have promised theirs."""
 
@@ -145,7 +153,8 @@ class Decision:
 
     ``rule`` names the policy or rule that decided; ``planned_ms`` is the promised start of a waiting lease.
     ``breach`` has the figures where an agreement is the reason; ``sites`` says why none of them takes a request
-    that is refused or kept at the gateway.
+    that is refused or kept at the gateway. ``duration_ms`` is for how long, in all, a lease may last that is extended,
+    or was to last that is not.
     """
 
     lease: Lease
@@ -157,6 +166,7 @@ class Decision:
     preemption: Preemption | None = None
     breach: Breach | None = None
     sites: tuple[SiteRefusal, ...] = ()
+    duration_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -215,6 +225,7 @@ Effect = (
     | WithdrawLease
     | OfferLease
     | RecallLease
+    | ExtendLease
     | CommitLease
     | LeaseClosed
     | WakeAt

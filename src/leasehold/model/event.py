@@ -130,6 +130,30 @@ class ExtendRequested:
 
 
 @dataclass(slots=True)
+class ExtensionAsked:
+    """The gateway that sent a lease here wants it to last ``duration_ms`` in all, on a machine of the reference speed.
+
+    All of it, and not how much more: asked twice, it is granted once.
+    """
+
+    lease_id: int
+    duration_ms: int
+
+
+@dataclass(slots=True)
+class ExtensionAnswered:
+    """A site that decides for itself says for how long, in all, a lease may last there.
+
+    With a ``refusal`` it is not extended, and ``duration_ms`` is what was asked for.
+    """
+
+    lease_id: int
+    site: str
+    duration_ms: int
+    refusal: Reason | None = None
+
+
+@dataclass(slots=True)
 class LendingChanged:
     """The owner of a site lends from now on, or takes no new guests."""
 
@@ -298,6 +322,8 @@ Event = (
     | LeaseCheckpointed
     | CancelRequested
     | ExtendRequested
+    | ExtensionAsked
+    | ExtensionAnswered
     | LendingChanged
     | OutagesChanged
     | NativeQueueSeen

@@ -75,6 +75,8 @@ class Lease:
     ``handed_back``   how often a site that decides for itself gave it back to be moved
     ``memory_at``     such a site that has saved its memory, "" for none: it continues from that
     ``restarts``      how often it began again after its machines were lost
+    ``wanted_ms``     the duration, in all, that a site was asked for which decides for itself and has not answered yet;
+                      UNPLANNED without
     ``placed``        on which nodes its machines are, or are planned to be; empty at a site without a plan of nodes
     ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
     """
@@ -103,6 +105,7 @@ class Lease:
     memory_at: str = ""
     place: int = 0
     checkpointed_ms: int = UNPLANNED
+    wanted_ms: int = UNPLANNED
     placed: Placed = ()
 
     def ran_ms(self, now_ms: int) -> int:

@@ -70,7 +70,7 @@ class Reason(StrEnum):
     MACHINES_LOST_RESTARTED = "machines-lost-restarted"
     DELAYED_BY_SLOW_START = "delayed-by-slow-start"
     NOT_RUNNING = "not-running"
-    MANAGED_ELSEWHERE = "managed-elsewhere"
+    EXTENSION_UNDER_WAY = "extension-under-way"
     STILL_SUSPENDING = "still-suspending"
     LOCAL_PLAN_CHANGED = "local-plan-changed"
     MISSED_START = "missed-start"
@@ -181,7 +181,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.MACHINES_LOST_RESTARTED: "lost its machines, and begins again from the start of its work",
     Reason.DELAYED_BY_SLOW_START: "was replanned because machines ahead of it took longer to start than planned",
     Reason.NOT_RUNNING: "cannot be extended while it holds no machines",
-    Reason.MANAGED_ELSEWHERE: "is managed by its own site, and can be extended only there",
+    Reason.EXTENSION_UNDER_WAY: "is being extended already: its site has not answered yet",
     Reason.STILL_SUSPENDING: "cannot resume as planned because saving its memory takes longer than planned",
     Reason.LOCAL_PLAN_CHANGED: "was replanned because the site's own users need the room",
     Reason.MISSED_START: "was replanned because the gateway was not running at its start time",

@@ -174,6 +174,9 @@ class Lease(ResponseModel):
     type: LeaseTypeName
     vms: int
     duration_s: Seconds = Field(description="The requested time, on a machine of the reference speed.")
+    asked_duration_s: OrNone[Seconds] = Field(
+        description="The requested time that a site with a manager of its own was asked for and has not answered yet."
+    )
     walltime_s: OrNone[Seconds] = Field(
         description="Wall-clock time at its site for the whole duration, while it has machines there."
     )

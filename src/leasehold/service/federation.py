@@ -16,9 +16,11 @@ from typing import Self, TypeVar, cast
 import structlog
 
 from leasehold.forecasting.file import Recording
+from leasehold.gateway.extensions import ELSEWHERE
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.planning import CoAllocationPlan, Plan
 from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.model.reason import Outcome, Reason
 from leasehold.service.agreements import Agreements
 from leasehold.service.clock import FAR_OFF_S
 from leasehold.service.commands import (
@@ -38,7 +40,7 @@ from leasehold.service.drivers.staging import Staging, TakesFiles
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import gpus_in_use, occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
-from leasehold.service.errors import ConsoleElsewhere, NoSuchLease, Unavailable
+from leasehold.service.errors import CannotExtend, Closed, ConsoleElsewhere, NoSuchLease, Unavailable
 from leasehold.service.explaining import (
     MOST_LINES,
     Account,
@@ -74,6 +76,8 @@ from leasehold.service.surroundings import REAL, Surroundings
 LISTEN_EVERY_S = 10.0
 OUTPUT_WITHIN_S = 25.0
 """For so long a manager is waited for that is asked what a command has written: it may be calling just then."""
+EXTENSION_WITHIN_S = 5.0
+"""For so long a manager is waited for that is asked to extend a lease; then the caller learns that it was asked."""
 PRUNE_EVERY_S = 3_600.0
 LONGEST_STEP_S = 10.0
 """How long a step may take until the service is not ready."""
@@ -452,8 +456,38 @@ class Federation:
         return cast("LeaseRow", await self.do(Cancel(lease_id)))
 
     async def extend(self, lease_id: int, by_ms: int) -> LeaseRow:
-        """Let a lease last longer; raises NoSuchLease, Closed, CannotExtend, InvalidField."""
-        return cast("LeaseRow", await self.do(Extend(lease_id, by_ms)))
+        """Let a lease last longer; raises NoSuchLease, Closed, CannotExtend, InvalidField.
+
+        Where its site decides for itself, the answer of that is awaited for a while; after that the row says what was
+        asked for.
+        """
+        before_seq = self.feed.last_seq
+        row = cast("LeaseRow", await self.do(Extend(lease_id, by_ms)))
+        if row.lease.site in self._reconcilers:
+            return row
+        if not self.messages.is_away(row.lease.site):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EXTENSION_WITHIN_S):
+                    return await self._extended_elsewhere(lease_id, before_seq)
+        return await asyncio.to_thread(self.store.lease, lease_id) or row
+
+    async def _extended_elsewhere(self, lease_id: int, after_seq: int) -> LeaseRow:
+        """Wait for what a site decides that was asked to let a lease last longer; raises what that means."""
+        while True:
+            seen_seq = self.feed.last_seq
+            row = await asyncio.to_thread(self.store.lease, lease_id)
+            if row is None:
+                raise NoSuchLease(lease_id)
+            if row.lease.wanted_ms < 0:
+                break
+            await self.feed.wait(seen_seq)
+        lines = await asyncio.to_thread(self.store.tail, lease_id, MOST_LINES)
+        for line in reversed(lines):
+            if line.seq > after_seq and line.what == Outcome.EXTEND:
+                return row
+            if line.seq > after_seq and line.what == Outcome.DENY and line.rule == ELSEWHERE:
+                raise CannotExtend(lease_id, Reason(line.reason))
+        raise Closed(lease_id, row.lease.state)
 
     async def checkpointed(self, lease_id: int) -> LeaseRow:
         """Take in that a lease's guest has saved its work; raises NoSuchLease, Closed, CannotCheckpoint."""

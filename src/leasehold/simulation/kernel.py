@@ -75,10 +75,13 @@ class SimulatedWorld(World):
         observer: Observer,
         invariants: Invariants | None = None,
         sources: Sequence[EventSource] = (),
+        *,
+        may_extend: bool = False,
     ) -> None:
         """Take over a gateway; ``jobs`` are numbered, and ``invariants`` are checked after every instant.
 
-        Events of ``sources`` come after news of leases and before arrivals.
+        Events of ``sources`` come after news of leases and before arrivals. Leases may be extended where there are
+        sources, and with ``may_extend``.
         """
         self._jobs = jobs
         self._observers = (observer, *sources)
@@ -89,7 +92,7 @@ class SimulatedWorld(World):
             PartLeased: self._take_in_part,
             CoAllocationClosed: self._close_coallocation,
         }
-        super().__init__(gateway, self._observers, invariants, carried_out, may_extend=bool(sources))
+        super().__init__(gateway, self._observers, invariants, carried_out, may_extend=may_extend or bool(sources))
 
     def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""

@@ -7,6 +7,9 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import Cut, Gateway, Reply, Stream, change, event, lease, problem, site
 
+from leasehold.cli.live.leases import account
+from leasehold.client import Lease
+
 AT = "2026-11-21 10:43:36"
 COMPLETED: dict[str, Any] = {"state": "completed", "reason": "completed", "ends_at": None}
 
@@ -101,6 +104,15 @@ class TestExtend:
         said = cli("lease", "extend", "42", "--by", "10m")
         assert said.out == "lease 42 is running at das3, and ends 2026-11-21 11:43:36 (in 47:26)\n"
         assert gateway.asked[0].body == {"by_s": 600}
+
+    def test_a_site_that_has_not_answered_yet_was_asked(self, cli: Cli, gateway: Gateway) -> None:
+        asked: dict[str, Any] = {"ends_at": None, "asked_duration_s": 4_200}
+        gateway.answer("POST", "/v1/leases/42/extension", Reply(202, lease(**asked)))
+        said = cli("lease", "extend", "42", "--by", "10m")
+        told = "das3 was asked to let it last 1:10:00 in all, and has not answered yet"
+        assert (said.code, said.out) == (0, f"lease 42 is running at das3; {told}\n")
+        shown = Lease.model_validate(lease(**asked))
+        assert f"  extension   {told}" in account(shown, shown.submitted_at)
 
     def test_a_no_is_said_with_its_reason(self, cli: Cli, gateway: Gateway) -> None:
         why = "lease 42 cannot be extended: room-in-use (the lease waits until enough VMs are free)"

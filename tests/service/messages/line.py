@@ -18,7 +18,7 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
-from leasehold.service.commands import Cancel, Command, Drain, MessageBatch, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, Extend, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import EmulatedNode, Hardware
@@ -137,6 +137,16 @@ class World:
 
     def cancel(self, lease_id: int) -> None:
         self.gateway.do(Cancel(lease_id))
+
+    def extend(self, lease_id: int, by_ms: int) -> object:
+        [answer] = self.gateway.do(Extend(lease_id, by_ms))
+        return answer
+
+    def extend_at(self, name: str, lease_id: int, by_ms: int) -> None:
+        """An operator extends, at its site, what the gateway has sent there, if it is there."""
+        for row in rows_of(self.sites[name]):
+            if row.metadata.origin_id == lease_id and row.lease.id in self.sites[name].gateway.leases:
+                self.sites[name].do(Extend(row.lease.id, by_ms))
 
     def drain_or_resume(self, name: str) -> None:
         """Its owner takes no new guests, or takes them again."""
@@ -299,6 +309,8 @@ def _agreed(row: LeaseRow, has_moved: bool) -> tuple[object, ...]:  # noqa: FBT0
         row.lease.preemptions,
         row.lease.overhead_vm_ms,
         row.lease.migrations,
+        row.lease.request.duration_ms,
+        row.lease.wanted_ms,
         0 if has_moved else row.lease.first_start_ms,
     )
 

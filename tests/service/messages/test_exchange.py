@@ -1,6 +1,7 @@
 """Messages over HTTP: who may write them, what is refused, and how an operator lets go of a site for good."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 from tests.service.api.house import House, house_in
 
+from leasehold.service import federation
 from leasehold.service.auth.principal import Role
 from leasehold.service.messages import routing as post_
 
@@ -114,11 +116,76 @@ def test_a_site_cannot_call_itself_like_one_of_the_gateways_own(house: House, na
     assert (answer.status_code, answer.json()["field"]) == (422, "site")
 
 
-def test_a_lease_at_a_site_that_decides_for_itself_cannot_be_extended_from_here(house: House, peer: str) -> None:
-    exchange(house, peer)
-    lease = wide(house)
-    answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", house.token(), json={"by_s": 60})
-    assert (answer.status_code, answer.json()["reason"]) == (409, "managed-elsewhere")
+class TestExtending:
+    @pytest.fixture
+    def lease(self, house: House, peer: str) -> dict[str, Any]:
+        exchange(house, peer)
+        lease = wide(house)
+        exchange(house, peer, acknowledged=1, messages=[{"seq": 1, "body": RUNNING | {"lease": lease["id"]}}])
+        return lease
+
+    def extend(self, house: House, lease: dict[str, Any]) -> httpx2.Response:
+        return house.ask("POST", f"/v1/leases/{lease['id']}/extension", house.token(), json={"by_s": 60})
+
+    def decide(self, house: House, peer: str, lease: dict[str, Any], refusal: str | None = None) -> None:
+        """Let the site read what it is asked, and answer it."""
+        [message] = exchange(house, peer, acknowledged=1, wait_s=30).json()["messages"]
+        asked = message["body"]
+        assert asked == {"kind": "extend", "lease": lease["id"], "duration_ms": lease["duration_s"] * 1000 + 60_000}
+        said = asked | {"kind": "extended", "refusal": refusal}
+        answer = exchange(house, peer, acknowledged=2, messages=[{"seq": 2, "body": said}])
+        assert answer.status_code == 200, answer.text
+
+    def test_who_does_not_answer_within_seconds_was_asked_and_nothing_else_is_asked_meanwhile(
+        self, monkeypatch: pytest.MonkeyPatch, house: House, peer: str, lease: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(federation, "EXTENSION_WITHIN_S", 0)
+        asked = self.extend(house, lease)
+        assert (asked.status_code, asked.json()["asked_duration_s"]) == (202, lease["duration_s"] + 60)
+        assert asked.json()["duration_s"] == lease["duration_s"]
+        again = self.extend(house, lease)
+        assert (again.status_code, again.json()["reason"]) == (409, "extension-under-way")
+        self.decide(house, peer, lease)
+        shown = house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()
+        assert (shown["duration_s"], shown.get("asked_duration_s")) == (lease["duration_s"] + 60, None)
+        journal = house.ask("GET", f"/v1/leases/{lease['id']}/journal", house.token()).json()["entries"]
+        assert [entry["what"] for entry in journal][-3:] == ["extension-asked", "deny", "extend"]
+
+    @pytest.mark.parametrize(("refusal", "status"), [(None, 200), ("room-in-use", 409)])
+    def test_who_answers_at_once_decides_what_the_user_is_told(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        house: House,
+        peer: str,
+        lease: dict[str, Any],
+        refusal: str | None,
+        status: int,
+    ) -> None:
+        monkeypatch.setattr(federation, "EXTENSION_WITHIN_S", 3_600)
+        with ThreadPoolExecutor(1) as another:
+            answer = another.submit(self.extend, house, lease)
+            self.decide(house, peer, lease, refusal)
+            told = answer.result()
+        assert (told.status_code, told.json().get("reason")) == (status, refusal or "extended")
+
+    def test_one_that_has_ended_meanwhile_is_not_extended(
+        self, monkeypatch: pytest.MonkeyPatch, house: House, peer: str, lease: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(federation, "EXTENSION_WITHIN_S", 3_600)
+        with ThreadPoolExecutor(1) as another:
+            answer = another.submit(self.extend, house, lease)
+            exchange(house, peer, acknowledged=1, wait_s=30)
+            over = RUNNING | {"lease": lease["id"], "state": "completed", "reason": "completed"}
+            exchange(house, peer, acknowledged=2, messages=[{"seq": 2, "body": over}])
+            told = answer.result()
+        assert (told.status_code, told.json()["reason"]) == (409, "not-running")
+
+    def test_a_site_that_is_away_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch, house: House, lease: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(federation, "EXTENSION_WITHIN_S", 3_600)
+        monkeypatch.setattr(post_, "SILENT_AFTER_MS", -1)
+        assert self.extend(house, lease).status_code == 202
 
 
 def test_a_cancel_is_written_down_and_waits_for_the_site(house: House, peer: str) -> None:

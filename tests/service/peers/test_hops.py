@@ -129,6 +129,29 @@ class TestAChainOfFour:
         world.make_whole()
         assert {row.lease.state for row in story(world)} == {S.COMPLETED}
 
+    def test_an_extension_is_decided_by_the_last_and_known_to_all(self, world: World) -> None:
+        world.submit("a", 4, RUNS_MS)
+        settle(world)
+        asked = world.extend("a", 1, RUNS_MS)
+        assert isinstance(asked, LeaseRow)
+        assert asked.lease.wanted_ms == 2 * RUNS_MS
+        settle(world)
+        assert [row.lease.request.duration_ms for row in story(world)] == [2 * RUNS_MS] * 4
+        assert [row.metadata.reason for row in story(world)] == ["extended"] * 4
+        world.make_whole()
+        world.check_that_all_agree()
+        assert {row.lease.state for row in story(world)} == {S.COMPLETED}
+
+    def test_the_refusal_of_the_last_comes_back_with_its_reason(self, world: World) -> None:
+        world.submit("a", 4, RUNS_MS, LeaseType.NON_PREEMPTABLE)
+        settle(world)
+        world.submit_at("d", 4, RUNS_MS)
+        world.extend("a", 1, RUNS_MS)
+        settle(world)
+        assert [row.lease.request.duration_ms for row in story(world)] == [RUNS_MS] * 4
+        decisions = [line for line in world.stores["a"].tail(1, 100) if line.what == "deny"]
+        assert [(line.reason, line.site) for line in decisions] == [("room-in-use", "b")]
+
     def test_a_cancellation_goes_all_the_way_and_back(self, world: World) -> None:
         world.submit("a", 4, RUNS_MS)
         settle(world)
@@ -286,6 +309,36 @@ def test_whoever_is_killed_or_cut_off_at_whatever_step_all_agree_and_nothing_run
         for live in world.gateways.values():
             assert not any(live.gateway.peering.here.values())
             assert not live.gateway.peering.snapshot()["ids"].keys() ^ live.engine.peers.rows.keys()
+        world.close()
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize(("who", "lost"), list(product("abc", [False, True])))
+def test_whoever_is_killed_or_cut_off_at_whatever_step_all_are_extended_by_the_same(
+    tmp_path: Path,
+    who: str,
+    lost: bool,  # noqa: FBT001 - it is a case
+) -> None:
+    for at_step in range(STEPS):
+        folder = tmp_path / str(at_step)
+        folder.mkdir()
+        world = chain(folder, "abc", hops=2)
+        world.submit("a", 3, RUNS_MS)
+        settle(world)
+        world.extend("a", 1, RUNS_MS)
+        for step in range(STEPS):
+            way = world.ways[step % len(world.ways)]
+            if step == at_step:
+                _interrupt(world, who, way, lost=lost)
+            else:
+                world.exchange(*way)
+            world.check()
+        settle(world)
+        assert [row.lease.request.duration_ms for row in story(world)] == [2 * RUNS_MS] * 3
+        assert [line.what for line in world.stores["a"].tail(1, 100)].count("extend") == 1
+        world.make_whole()
+        world.check_that_all_agree()
+        world.check_that_nothing_ran_twice()
         world.close()
 
 

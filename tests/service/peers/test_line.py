@@ -80,6 +80,11 @@ class UnreliableTriangle(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject) -> None:
         self.world.cancel(*data.draw(st.sampled_from(self.asked)))
 
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), ms=SPANS_MS)
+    def extend(self, data: st.DataObject, ms: int) -> None:
+        self.world.extend(*data.draw(st.sampled_from(self.asked)), ms)
+
     @rule(ms=st.sampled_from([1, 300, 1000, 4000]))
     def time_passes(self, ms: int) -> None:
         self.world.pass_time(ms)

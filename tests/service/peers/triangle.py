@@ -15,7 +15,7 @@ from tests.service.messages.line import live_of, rows_of
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, MessageBatch, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, Extend, KeepPeer, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.messages.endpoints import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
@@ -110,6 +110,9 @@ class World:
 
     def cancel(self, name: str, lease_id: int) -> None:
         self.do(name, Cancel(lease_id))
+
+    def extend(self, name: str, lease_id: int, by_ms: int) -> object:
+        return self.do(name, Extend(lease_id, by_ms))
 
     def drain_or_resume(self, name: str) -> None:
         if name in self.drained:
@@ -274,4 +277,6 @@ def _agreed(row: LeaseRow) -> tuple[object, ...]:
         row.lease.overhead_vm_ms,
         row.lease.migrations,
         row.lease.first_start_ms,
+        row.lease.request.duration_ms,
+        row.lease.wanted_ms,
     )

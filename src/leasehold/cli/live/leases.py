@@ -158,10 +158,19 @@ def standing(lease: Lease) -> str:
 
 
 def ending(lease: Lease, at: datetime) -> str:
-    """Say in one sentence until when a lease will hold its machines."""
+    """Say in one sentence until when a lease will hold its machines; or that its site was asked to extend it."""
+    if lease.asked_duration_s is not None:
+        return f"{_place(lease)}; {_extension_asked(lease)}"
     end = lease.ends_at
     until = "" if end is None else f", and ends {show_moment(end)} ({show_distance(end, at)})"
     return f"{_place(lease)}{until}"
+
+
+def _extension_asked(lease: Lease) -> str:
+    if lease.asked_duration_s is None:
+        return ""
+    wanted = show_duration(lease.asked_duration_s)
+    return f"{lease.site} was asked to let it last {wanted} in all, and has not answered yet"
 
 
 def asked_back(lease: Lease, site: Site | None, at: datetime) -> str:
@@ -268,6 +277,8 @@ def _what(event: Change | JournalEntry) -> str:
 def _why(event: Change | JournalEntry) -> str:
     if event.what == "notified":
         return f"is told by {event.detail.get('by')}: {event.detail.get('notice_s'):g} s until it is preempted"
+    if event.what == "extension-asked":
+        return f"its site was asked to let it last {show_duration(event.detail.get('duration_ms', 0) / 1000)} in all"
     return f"{event.explanation} ({event.reason})" if event.explanation else event.what
 
 
@@ -299,6 +310,7 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)
     duration = both or show_duration(lease.duration_s)
     yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
+    yield "extension", _extension_asked(lease)
     yield "image", lease.image
     yield "bound to", lease.domain
     yield "coallocation", "" if lease.coallocation is None else f"a component of co-allocation {lease.coallocation}"

@@ -80,6 +80,7 @@ def show_lease(row: LeaseRow, estimated: Estimated | None = None) -> Lease:
         request,
         row.metadata,
         type=request.lease_type.label,
+        asked_duration_s=show_duration(row.lease.wanted_ms) if row.lease.wanted_ms >= 0 else None,
         walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
         local=request.is_local,
         home=request.site,

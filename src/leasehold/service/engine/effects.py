@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import partial
 
+from leasehold.gateway.extensions import EXTENSION
 from leasehold.model.effect import (
     AlarmCalledOff,
     CoAllocationClosed,
@@ -11,6 +12,7 @@ from leasehold.model.effect import (
     CommitLease,
     Decision,
     Effect,
+    ExtendLease,
     LeaseClosed,
     MigrateLease,
     OfferLease,
@@ -47,7 +49,7 @@ from leasehold.service.engine.remote_sites import RemoteSiteProtocol
 from leasehold.service.engine.usage import usage_row
 from leasehold.service.store.rows import LEASES, USAGE, LeaseMetadata, LeaseRow
 
-REPORTED = "reported"
+REPORTED, EXTENSION_ASKED = "reported", "extension-asked"
 _MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE, Reason.MACHINES_LOST_RESTARTED})
 _GIVES_WAY = frozenset({Verb.SUSPEND, Verb.STOP})
 _OVER_THERE = (LeaseState.FAILED, LeaseState.CANCELLED)
@@ -148,6 +150,10 @@ class EffectRecorder:
             case RecallLease(lease):
                 self._remote_sites.recall(lease, now_ms)
                 self._step(lease, "recalled", now_ms)
+            case ExtendLease(lease, duration_ms):
+                self._unit.extensions.append(effect)
+                self._remote_sites.extend(lease, duration_ms, now_ms)
+                self._step(lease, EXTENSION_ASKED, now_ms, duration_ms=duration_ms)
             case CommitLease(lease):
                 self._remote_sites.commit(lease, now_ms)
                 self._step(lease, "committed", now_ms)
@@ -196,6 +202,10 @@ class EffectRecorder:
         self._unit.decisions.append(effect)
         if effect.outcome is Outcome.EXTEND:
             self._schedule_end(effect.lease, now_ms)
+        if effect.duration_ms is not None:
+            if effect.rule == EXTENSION:
+                self._unit.extensions.append(effect)
+            self._remote_sites.decided_to_extend(effect, now_ms)
         metadata = self._metadata[effect.lease.id]
         before, breach_before = metadata.reason, metadata.breach
         metadata.say(effect.reason, effect.breach)
@@ -289,6 +299,8 @@ def _detail(decision: Decision) -> dict[str, object]:
     detail: dict[str, object] = {}
     if decision.planned_ms is not None:
         detail["planned_ms"] = decision.planned_ms
+    if decision.duration_ms is not None:
+        detail["duration_ms"] = decision.duration_ms
     if decision.breach is not None:
         detail["breach"] = asdict(decision.breach)
     if decision.preemption is not None:

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from leasehold.model.effect import Decision
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import (
     CancelRequested,
@@ -15,6 +16,7 @@ from leasehold.model.event import (
     CoAllocationSubmitted,
     Event,
     ExtendRequested,
+    ExtensionAsked,
     LeaseEnded,
     LeaseFailed,
     LeaseNotStarted,
@@ -224,6 +226,7 @@ class CommandHandler:
                 return self._native_jobs_seen(command, now_ms)
             case MessageBatch():
                 news_of_leases, follow_ups = self._remote_sites.receive(command, now_ms)
+                self._extensions.update(one.lease_id for one in follow_ups if isinstance(one, ExtensionAsked))
                 return Handled(news=news_of_leases, requests=follow_ups)
             case Drain():
                 return Handled(requests=self._sites.drain(command, now_ms))
@@ -299,17 +302,18 @@ class CommandHandler:
         return Handled(requests=[requested], answer=lambda: self._extended(lease_id, earlier))
 
     def _extended(self, lease_id: int, earlier: int) -> LeaseRow | CannotExtend | Closed:
-        """Answer the request that came after so many ``earlier`` ones of this step for the same lease."""
-        decisions = [
-            decision
-            for decision in self._unit.decisions
-            if decision.lease.id == lease_id and decision.outcome in {Outcome.EXTEND, Outcome.DENY}
-        ]
+        """Answer the request that came after so many ``earlier`` ones of this step for the same lease.
+
+        Where its site decides for itself and is asked, the row says so.
+        """
+        extensions = [one for one in self._unit.extensions if one.lease.id == lease_id]
         row = self._leases.row(lease_id)
-        if len(decisions) <= earlier:
+        if len(extensions) <= earlier:
             return Closed(lease_id, row.lease.state)
-        decision = decisions[earlier]
-        return CannotExtend(lease_id, decision.reason) if decision.outcome is Outcome.DENY else row
+        came_of_it = extensions[earlier]
+        if isinstance(came_of_it, Decision) and came_of_it.outcome is Outcome.DENY:
+            return CannotExtend(lease_id, came_of_it.reason)
+        return row
 
     def _report_checkpoint(self, lease_id: int, now_ms: int) -> Handled:
         lease = self._leases.row(lease_id).lease

@@ -1,4 +1,4 @@
-"""Sites that decide for themselves, and peers: offers and recalls to them, reports from them, or the other way.
+"""Sites that decide for themselves, and peers: offers and orders to them, reports from them, or the other way.
 
 A message is numbered by its sender for each endpoint, and taken in once, in the transaction in which the engine
 does what it asks for.
@@ -11,10 +11,20 @@ from functools import partial
 
 from leasehold.gateway.gateway import ProviderLeft
 from leasehold.gateway.peering import MOST_HOPS
+from leasehold.model.effect import Decision
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import CancelRequested, Carried, Event, LeaseCommitted, Submitted, Tick
+from leasehold.model.event import (
+    CancelRequested,
+    Carried,
+    Event,
+    ExtensionAnswered,
+    ExtensionAsked,
+    LeaseCommitted,
+    Submitted,
+    Tick,
+)
 from leasehold.model.lease import Lease
-from leasehold.model.reason import Reason
+from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.commands import MessageBatch
 from leasehold.service.engine.agreements import AgreementRepository
@@ -99,6 +109,8 @@ class RemoteSiteProtocol:
         for message in messages:
             if isinstance(message, AboutJobs):
                 self._about_jobs(message, endpoint, now_ms)
+            elif isinstance(message, ExtensionAnswered):
+                news.append(message)
             elif isinstance(message, Reported):
                 news.append(self._reported(message, endpoint))
             elif isinstance(message, wire.Checkpointed):
@@ -112,11 +124,15 @@ class RemoteSiteProtocol:
             self.jobs.command_told(message.news.lease_id, endpoint, message.command)
         return message.news
 
-    def _asked(self, message: Offer | wire.Recall | wire.Commit, endpoint: str, now_ms: int) -> Iterable[Event]:
+    def _asked(
+        self, message: Offer | wire.Recall | wire.Commit | wire.Extend, endpoint: str, now_ms: int
+    ) -> Iterable[Event]:
         if isinstance(message, Offer):
             return self._consider(message, endpoint, now_ms)
         if isinstance(message, wire.Commit):
             return self._commit(message.lease_id, endpoint)
+        if isinstance(message, wire.Extend):
+            return self._extend(message, endpoint)
         return self._give_up(message.lease_id, endpoint)
 
     def _about_jobs(self, message: AboutJobs, endpoint: str, now_ms: int) -> None:
@@ -146,6 +162,19 @@ class RemoteSiteProtocol:
     def commit(self, lease: Lease, now_ms: int) -> None:
         """Tell its site that what it has promised a component holds."""
         self._log.send(lease.site, wire.commit(lease), now_ms)
+
+    def extend(self, lease: Lease, duration_ms: int, now_ms: int) -> None:
+        """Ask its site to let a lease last so long in all."""
+        self._log.send(lease.site, wire.extend(lease, duration_ms), now_ms)
+
+    def decided_to_extend(self, decision: Decision, now_ms: int) -> None:
+        """Tell its gateway for how long a lease from there may last now, or why not so long as was wanted."""
+        lease, duration_ms = decision.lease, decision.duration_ms
+        metadata = self._leases.metadata[lease.id]
+        if duration_ms is None or not metadata.origin_id or lease.wanted_ms == duration_ms:
+            return  # or the answer to just that is still to come
+        refusal = None if decision.outcome is Outcome.EXTEND else decision.reason
+        self._log.send(metadata.origin, wire.extended(metadata.origin_id, duration_ms, refusal), now_ms)
 
     def checkpointed(self, lease: Lease, now_ms: int) -> None:
         """Pass on to its site that the guest of a lease has saved its work."""
@@ -282,6 +311,11 @@ class RemoteSiteProtocol:
     def _commit(self, origin_id: int, gateway: str) -> Iterable[Event]:
         lease_id = self._by_origin.get((gateway, origin_id))
         return () if lease_id is None else [LeaseCommitted(lease_id)]
+
+    def _extend(self, asked: wire.Extend, gateway: str) -> Iterable[Event]:
+        """Extend what is still here; its gateway knows, or learns, of what is over."""
+        lease_id = self._by_origin.get((gateway, asked.lease_id))
+        return () if lease_id is None else [ExtensionAsked(lease_id, asked.duration_ms)]
 
     def _give_up(self, origin_id: int, gateway: str) -> Iterable[Event]:
         lease_id = self._by_origin.get((gateway, origin_id))

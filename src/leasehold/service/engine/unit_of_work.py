@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from leasehold.model.effect import Decision
+from leasehold.model.effect import Decision, ExtendLease
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.mapping import RecordTable
 from leasehold.service.store.store import Batch
@@ -20,12 +20,14 @@ class UnitOfWork:
 
     ``acknowledged``  endpoints, each with the number of the last message that has arrived there
     ``decisions``     what was decided in this step
+    ``extensions``    what came of each extension that was requested in this step: a decision, or a site is asked
     ``causes``        what machines said about their failure in this step, by lease
     """
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, int] = {}
         self.decisions: list[Decision] = []
+        self.extensions: list[Decision | ExtendLease] = []
         self.causes: dict[int, str] = {}
         self._added: dict[RecordTable[Any], Rows] = {}
         self._put: dict[RecordTable[Any], Rows] = {}
@@ -95,7 +97,7 @@ class UnitOfWork:
     def clear(self) -> None:
         """Everything is in the store: do what had to wait for that, and begin with nothing to write."""
         calls, self._after_commit = self._after_commit, []
-        for kept in (self.acknowledged, self.decisions, self.causes):
+        for kept in (self.acknowledged, self.decisions, self.extensions, self.causes):
             kept.clear()
         for rows in (self._added, self._put, self._changed, self._removed):
             rows.clear()

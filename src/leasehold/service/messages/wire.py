@@ -1,4 +1,4 @@
-"""The bodies of messages: offers, commits and recalls to a site, reports to a gateway; and what is said about jobs.
+"""The bodies of messages: offers and orders to a site, reports and answers to a gateway; what is said about jobs.
 
 A message is kept by its sender until it was acknowledged, and sent again until then. Its receiver takes in those
 that follow the last one that it has taken in, in the transaction in which it does what they ask for.
@@ -26,7 +26,7 @@ from pydantic.types import Strict
 from leasehold.gateway.peering import MOST_HOPS, Hop
 from leasehold.gateway.sites import carried_by
 from leasehold.model.errors import InvalidField
-from leasehold.model.event import Carried, SiteReported
+from leasehold.model.event import Carried, ExtensionAnswered, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, LeaseType, Request, check_on_nodes
@@ -138,6 +138,23 @@ class _CommitBody(BaseModel):
     lease: Id
 
 
+class _ExtendBody(BaseModel):
+    kind: Literal["extend"]
+    lease: Id
+    duration_ms: Annotated[Id, Field(le=MOST_DURATION_MS)]
+
+
+class Extended(BaseModel):
+    """For how long, in all, a lease may last that the gateway sent there; with a ``refusal``, not for so long."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["extended"]
+    lease: Id
+    duration_ms: Id
+    refusal: Reason | None
+
+
 class _CheckpointedBody(BaseModel):
     kind: Literal["checkpointed"]
     lease: Id
@@ -167,6 +184,8 @@ _KINDS: Mapping[str, type[BaseModel]] = {
     "offer": _OfferBody,
     "recall": _RecallBody,
     "commit": _CommitBody,
+    "extend": _ExtendBody,
+    "extended": Extended,
     "checkpointed": _CheckpointedBody,
     "report": Report,
     "nodes": NodesTold,
@@ -203,6 +222,14 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Extend:
+    """A lease that the gateway wants to last ``duration_ms`` in all."""
+
+    lease_id: int
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpointed:
     """A lease whose guest has saved its work by its own means."""
 
@@ -217,10 +244,10 @@ class Reported:
     command: CommandTold | None = None
 
 
-Message = Offer | Recall | Commit | Checkpointed | Reported | AboutJobs
+Message = Offer | Recall | Commit | Extend | Checkpointed | Reported | ExtensionAnswered | AboutJobs
 
 
-def read(body: object, sender: str) -> Message:
+def read(body: object, sender: str) -> Message:  # noqa: PLR0911 - one for each kind
     """Understand a message; raises InvalidField for what does not make sense."""
     kind = body.get("kind") if isinstance(body, dict) else None
     model = _KINDS.get(kind) if isinstance(kind, str) else None
@@ -241,6 +268,10 @@ def read(body: object, sender: str) -> Message:
         return Commit(lease_id)
     if model is _CheckpointedBody:
         return Checkpointed(lease_id)
+    if model is _ExtendBody:
+        return Extend(lease_id, **read)
+    if model is Extended:
+        return ExtensionAnswered(lease_id, sender, **read)
     if model is Report:
         command = read.pop("command")
         return Reported(SiteReported(lease_id, sender, **read | {"reason": read["reason"] or Reason.ROUTED}), command)
@@ -335,6 +366,16 @@ def recall(lease: Lease) -> Body:
 def commit(lease: Lease) -> Body:
     """Make the message that the promise of a component holds."""
     return {"kind": "commit", "lease": lease.id}
+
+
+def extend(lease: Lease, duration_ms: int) -> Body:
+    """Make the message that asks a site to let a lease last so long in all."""
+    return {"kind": "extend", "lease": lease.id, "duration_ms": duration_ms}
+
+
+def extended(lease_id: int, duration_ms: int, refusal: Reason | None) -> Body:
+    """Make the answer to the gateway: how long its lease may last in all, or why not so long."""
+    return {"kind": "extended", "lease": lease_id, "duration_ms": duration_ms, "refusal": refusal}
 
 
 def checkpointed(lease: Lease) -> Body:

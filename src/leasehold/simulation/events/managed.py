@@ -8,15 +8,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from leasehold.forecasting.world import Handler
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.peering import AskWhen, Terms
+from leasehold.gateway.site import with_longer_request
 from leasehold.gateway.sites import RemoteSite, carried_by, report_of
-from leasehold.model.effect import LeaseClosed, OfferLease, RecallLease
-from leasehold.model.event import CancelRequested, Event, SiteFellSilent, SiteForgotten, SiteReported, Submitted, Tick
+from leasehold.model.effect import Decision, ExtendLease, LeaseClosed, OfferLease, RecallLease
+from leasehold.model.event import (
+    CancelRequested,
+    Event,
+    ExtensionAnswered,
+    ExtensionAsked,
+    SiteFellSilent,
+    SiteForgotten,
+    SiteReported,
+    Submitted,
+    Tick,
+)
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.model.reason import Reason
+from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, Request
 from leasehold.routing.view import SiteLive
 from leasehold.simulation.kernel import Observer, SimulatedWorld
@@ -25,6 +37,9 @@ from leasehold.simulation.workload.job import WorkloadJob
 
 NumberedJobs = Iterator[tuple[int, WorkloadJob]]
 
+
+_News = SiteReported | ExtensionAnswered | SiteLive
+"""What a manager tells the gateway."""
 
 _FEDERATION = "federation"
 """What a peer calls the gateway of the scenario."""
@@ -39,9 +54,10 @@ class _Shown:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self.closed: dict[int, tuple[Lease, Reason]] = {}
+        self.extensions: list[Decision] = []
         known = observer.handlers
-        self._leaves, self._closes = known.get(SiteReported), known.get(LeaseClosed)
-        self.handlers: Mapping[type, Handler] = {**known, LeaseClosed: self._close}
+        self._leaves, self._closes, self._decides = (known.get(kind) for kind in (SiteReported, LeaseClosed, Decision))
+        self.handlers: Mapping[type, Handler] = {**known, LeaseClosed: self._close, Decision: self._decided}
 
     def submitted(self, request: Request, job: WorkloadJob) -> None:
         """A job of the cluster's own users came."""
@@ -53,6 +69,13 @@ class _Shown:
         handler = self._closes if is_local else self._leaves
         if handler is not None:
             handler(effect, now_ms)
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:
+        """An extension of a guest is decided for the run by its gateway, once that is told."""
+        if effect.duration_ms is not None and not effect.lease.request.is_local:
+            self.extensions.append(effect)
+        elif self._decides is not None:
+            self._decides(effect, now_ms)
 
 
 class ManagedCluster:
@@ -74,13 +97,13 @@ class ManagedCluster:
         [self.site] = gateway.sites.values()
         self.name = self.site.name
         self._shown = _Shown(observer)
-        self.world = SimulatedWorld(gateway, iter(()), self._shown)
+        self.world = SimulatedWorld(gateway, iter(()), self._shown, may_extend=True)
         self.local_jobs: list[tuple[int, int, WorkloadJob]] = []
         self._silences = sorted(silences)
         self._delay_ms = delay_ms
         self._sequence = 0
         self._to_manager: list[tuple[int, int, Event]] = []
-        self._to_gateway: list[tuple[int, int, SiteReported | SiteLive]] = []
+        self._to_gateway: list[tuple[int, int, _News]] = []
         self._offered: dict[int, SiteReported | None] = {}
 
     @property
@@ -119,11 +142,11 @@ class ManagedCluster:
         return now_ms + self._delay_ms
 
     def send(self, event: Event, now_ms: int) -> None:
-        """Send the manager an offer or a recall."""
+        """Send the manager an offer, or an order about a guest."""
         self._sequence += 1
         heappush(self._to_manager, (self._arrives_ms(now_ms), self._sequence, event))
 
-    def _report(self, what: SiteReported | SiteLive, now_ms: int) -> None:
+    def _report(self, what: _News, now_ms: int) -> None:
         self._sequence += 1
         heappush(self._to_gateway, (self._arrives_ms(now_ms), self._sequence, what))
 
@@ -159,8 +182,13 @@ class ManagedCluster:
         return event.request.duration_ms if left is None else -(-left // self.world.gateway.reference_mips)
 
     def _report_changes(self, now_ms: int) -> None:
-        """Report what has become of guests, and how the cluster is now."""
+        """Report what has become of guests, and of their extensions, and how the cluster is now."""
         leases, closed = self.world.gateway.leases, self._shown.closed
+        for decision in self._shown.extensions:
+            refusal = None if decision.outcome is Outcome.EXTEND else decision.reason
+            duration_ms = decision.lease.request.duration_ms if decision.duration_ms is None else decision.duration_ms
+            self._report(ExtensionAnswered(decision.lease.id, self.name, duration_ms, refusal), now_ms)
+        self._shown.extensions.clear()
         for number in list(self._offered):
             lease, reason = closed[number] if number in closed else (leases[number], Reason.ROUTED)
             report = report_of(lease, self.name, reason)
@@ -172,12 +200,12 @@ class ManagedCluster:
         closed.clear()
         self._report(self._live(), now_ms)
 
-    def unheard(self) -> list[SiteReported]:
-        """Return the reports that are still on their way to the gateway."""
-        return [what for _, _, what in sorted(self._to_gateway) if isinstance(what, SiteReported)]
+    def unheard(self) -> list[SiteReported | ExtensionAnswered]:
+        """Return what of guests is still on its way to the gateway."""
+        return [what for _, _, what in sorted(self._to_gateway, key=itemgetter(0, 1)) if not isinstance(what, SiteLive)]
 
-    def forget(self, now_ms: int) -> list[SiteReported]:
-        """The gateway forgets this cluster: what it has offered ends here too. Returns the reports still on the way.
+    def forget(self, now_ms: int) -> list[SiteReported | ExtensionAnswered]:
+        """The gateway forgets this cluster: what it has offered ends here too. Returns what is still on the way.
 
         They count: nobody forgets a site before it is known what became of the guests there. The manager cancels these
         guests once the gateway has given them up, which is how they end.
@@ -188,7 +216,7 @@ class ManagedCluster:
         self._offered.clear()
         return reports
 
-    def news(self, now_ms: int) -> list[SiteReported | SiteLive]:
+    def news(self, now_ms: int) -> list[_News]:
         """Take what arrives at the gateway now."""
         found = []
         while self._to_gateway and self._to_gateway[0][0] <= now_ms:
@@ -210,6 +238,7 @@ class ManagedClusters:
         self.handlers: Mapping[type, Handler] = {
             OfferLease: self._offered,
             RecallLease: self._recalled,
+            ExtendLease: self._extended,
             LeaseClosed: self._closed,
         }
         for cluster in self._clusters.values():
@@ -232,11 +261,15 @@ class ManagedClusters:
                 yield number, job
 
     def settle(self) -> None:
-        """The run is over: leases whose manager cannot be heard now have what it knows of their starts."""
+        """The run is over: leases whose manager cannot be heard now have what it knows of their starts and duration."""
         for cluster in self._clusters.values():
             for report in cluster.unheard():
                 lease = self._gateway.leases.get(report.lease_id)
                 if lease is None or lease.site != cluster.name:
+                    continue
+                if isinstance(report, ExtensionAnswered):
+                    if report.refusal is None and report.duration_ms > lease.request.duration_ms:
+                        with_longer_request(lease, report.duration_ms)
                     continue
                 if lease.first_start_ms < 0:
                     lease.first_start_ms = report.first_start_ms
@@ -276,10 +309,10 @@ class ManagedClusters:
         for cluster in self._clusters.values():
             cluster.pass_time(now_ms, self._actual_ms.__getitem__)
             for news in cluster.news(now_ms):
-                if isinstance(news, SiteReported):
-                    found.append(news)
-                else:
+                if isinstance(news, SiteLive):
                     found += self._update(cluster.name, news)
+                else:
+                    found.append(news)
         for name in forgotten:
             found += [*self._clusters[name].forget(now_ms), SiteForgotten(name)]
         return found
@@ -300,6 +333,9 @@ class ManagedClusters:
 
     def _recalled(self, effect: RecallLease, now_ms: int) -> None:
         self._clusters[effect.lease.site].send(CancelRequested(effect.lease.id), now_ms)
+
+    def _extended(self, effect: ExtendLease, now_ms: int) -> None:
+        self._clusters[effect.lease.site].send(ExtensionAsked(effect.lease.id, effect.duration_ms), now_ms)
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - one signature for all handlers
         self._actual_ms.pop(effect.lease.id, None)

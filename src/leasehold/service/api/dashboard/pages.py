@@ -216,6 +216,7 @@ _ACTIONS: Mapping[str, str] = {
     "migrating": "moves to another site with its memory",
     "continues": "continues where it stopped",
     "recalled": "was called back from its site",
+    "extension-asked": "its site was asked to let it run longer",
     "punished": "broke a rule of its agreement, and its consumer was charged for it",
     "extend": "may run longer than first requested",
     "dispatch": "was sent to this site",

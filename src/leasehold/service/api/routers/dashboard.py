@@ -632,6 +632,7 @@ async def show_story(
 _DONE = {
     "cancelled": "The lease was cancelled.",
     "extended": "The lease was extended.",
+    "asked": "Its site was asked to extend the lease, and has not answered yet.",
     "submitted": "Submitted.",
     "drained": "The site is drained: no more leases start here, and running ones stay.",
     "resumed": "The site takes leases again.",
@@ -732,7 +733,7 @@ async def extend(call: Authorized, request: Request, response: Response, lease_i
     minutes = (await _form(request)).get("minutes", "")
     try:
         by_s = round(float(minutes) * 60, 3)
-        await leases.extend_lease(call, lease_id, ExtensionSpec(by_s=by_s))
+        lease = await leases.extend_lease(call, response, lease_id, ExtensionSpec(by_s=by_s))
     except ValueError:
         problem = f"minutes: got {minutes!r}, expected a number"
         return await _story(call, request, response, lease_id, problem=problem, status=422)
@@ -741,7 +742,9 @@ async def extend(call: Authorized, request: Request, response: Response, lease_i
             raise
         status = error.kind.status if isinstance(error, ServiceError) else Kind.INVALID_REQUEST.status
         return await _story(call, request, response, lease_id, problem=str(error), status=status)
-    return RedirectResponse(_link(request, f"/leases/{lease_id}", done="extended"), 303)
+    return RedirectResponse(
+        _link(request, f"/leases/{lease_id}", done="extended" if lease.asked_duration_s is None else "asked"), 303
+    )
 
 
 # --- 6: nodes ------------------------------------------------------------------------------------------------

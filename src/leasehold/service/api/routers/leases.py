@@ -154,13 +154,20 @@ async def cancel_lease(call: Authorized, lease_id: Number) -> Lease:
 @router.post(
     "/{lease_id:number}/extension",
     operation_id="extendLease",
-    responses=refuses(Kind.NO_SUCH_LEASE, Kind.CANNOT_EXTEND, Kind.LEASE_CLOSED),
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.CANNOT_EXTEND, Kind.LEASE_CLOSED)
+    | {202: {"model": Lease, "description": "Its site has a manager of its own, which was asked: `asked_duration_s`."}},
 )
 @needs(Permission.LEASE_EXTEND)
-async def extend_lease(call: Authorized, lease_id: Number, body: ExtensionSpec) -> Lease:
-    """Extend a lease, if no other lease needs its machines."""
+async def extend_lease(call: Authorized, response: Response, lease_id: Number, body: ExtensionSpec) -> Lease:
+    """Extend a lease, if no other lease needs its machines.
+
+    A site with a manager of its own, or a peer, is asked. If it does not answer within a few seconds, the answer is
+    202: the lease shows in `asked_duration_s` what was asked for, and later what its site has decided.
+    """
     await _check(call, lease_id, Permission.LEASE_EXTEND)
-    return show_lease(await call.federation.extend(lease_id, read_duration(body.by_s)))
+    lease = show_lease(await call.federation.extend(lease_id, read_duration(body.by_s)))
+    response.status_code = 200 if lease.asked_duration_s is None else 202
+    return lease
 
 
 @router.post(

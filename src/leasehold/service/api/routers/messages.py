@@ -16,7 +16,7 @@ from leasehold.service.commands import MessageBatch
 from leasehold.service.messages.about_jobs import ImagesTold, NodesTold, OutputTold
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
-from leasehold.service.messages.wire import Report
+from leasehold.service.messages.wire import Extended, Report
 
 router = APIRouter(prefix="/v1/sites", tags=["messages"], route_class=GuardedRoute)
 
@@ -29,10 +29,11 @@ def _kind_in_brackets(body: object) -> str | None:
     return f"[{kind}]" if kind in _KINDS else None
 
 
-_KINDS = ("report", "nodes", "images", "output")
+_KINDS = ("report", "extended", "nodes", "images", "output")
 
 ToGateway = Annotated[
     Annotated[Report, Tag("[report]")]
+    | Annotated[Extended, Tag("[extended]")]
     | Annotated[NodesTold, Tag("[nodes]")]
     | Annotated[ImagesTold, Tag("[images]")]
     | Annotated[OutputTold, Tag("[output]")],

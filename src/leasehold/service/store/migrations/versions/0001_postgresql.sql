@@ -151,6 +151,7 @@ CREATE TABLE leases (
     memory_at TEXT NOT NULL,
     place BIGINT NOT NULL,
     checkpointed_ms BIGINT NOT NULL,
+    wanted_ms BIGINT NOT NULL,
     placed TEXT NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,

@@ -156,6 +156,7 @@ CREATE TABLE leases (
     memory_at TEXT NOT NULL,
     place INTEGER NOT NULL,
     checkpointed_ms INTEGER NOT NULL,
+    wanted_ms INTEGER NOT NULL,
     placed TEXT NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,
