@@ -203,6 +203,8 @@ class Listener(Chronicle):
         lease, detail = decision.lease, {}
         if decision.planned_ms is not None:
             detail["planned_ms"] = decision.planned_ms
+        if decision.duration_ms is not None:
+            detail["duration_ms"] = decision.duration_ms
         if decision.preemption is not None:
             detail["preemption"] = _preempted(decision.preemption)  # type: ignore[assignment]
         if decision.sites:
