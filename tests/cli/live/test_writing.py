@@ -122,7 +122,9 @@ class TestColumns:
         assert len(read_columns(",".join(COLUMNS))) == len(COLUMNS)
 
     def test_another_is_refused(self) -> None:
-        with pytest.raises(UnknownName, match="--format: got 'sites', expected one of came-by, checkpointed, "):
+        with pytest.raises(
+            UnknownName, match="--format: got 'sites', expected one of asked-duration, came-by, checkpointed, "
+        ):
             read_columns("id,sites")
 
 
