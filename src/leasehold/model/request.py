@@ -7,6 +7,8 @@ from enum import IntEnum
 from leasehold.model.errors import InvalidField
 
 DEFAULT_MEMORY_MIB = 1024
+MOST_DURATION_MS = 10 * 365 * 86_400_000
+"""A lease lasts at most ten years, its extensions included: no gateway or site understands a longer one."""
 MOST_RESTARTS = 100
 """A lease that loses its machines more often will never be done."""
 GPU_MILLI = 1_000

@@ -12,11 +12,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 from pydantic import WithJsonSchema as Schema
 from pydantic.types import Strict
 
-from leasehold.model.request import IMAGE_NAME, MOST_RESTARTS
+from leasehold.model.request import IMAGE_NAME, MOST_DURATION_MS, MOST_RESTARTS
 
 MAX_INT64 = 2**63 - 1
 MAX_VMS = 1_000_000
-MAX_DURATION_S = 10 * 365 * 86_400
+MAX_DURATION_S = MOST_DURATION_MS // 1000
 MAX_MEMORY_MIB = 2**31
 MAX_NAME = 200
 MAX_WORDS = 100

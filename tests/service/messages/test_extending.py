@@ -1,16 +1,19 @@
 """A site with a manager extends a lease, though either of the two dies, and the line is cut, at each step."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.service.messages.line import World, rows_of
 
+from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
-from leasehold.model.request import LeaseType
+from leasehold.model.request import MOST_DURATION_MS, LeaseType
 from leasehold.service.commands import Extend
 from leasehold.service.errors import CannotExtend
+from leasehold.service.messages import wire
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.store.rows import JournalRow, LeaseRow
 
@@ -94,6 +97,28 @@ def test_its_manager_refuses_for_its_own_reasons(story: Story) -> None:
     [line] = story.decisions()
     assert (line.what, line.reason, line.rule) == ("deny", "room-in-use", "elsewhere")
     story.end()
+
+
+def test_what_no_site_could_read_is_refused_and_keeps_nothing_that_follows_from_its_site(story: Story) -> None:
+    [refused] = story.world.gateway.do(Extend(story.lease_id, MOST_DURATION_MS - RUNS_MS + 1))
+    assert isinstance(refused, InvalidField)
+    assert "10 years in all" in str(refused)
+    story.world.extend(story.lease_id, LONGER_MS)
+    for _ in range(2):
+        story.step()
+    assert story.durations_ms() == (RUNS_MS + LONGER_MS,) * 2
+    story.end()
+
+
+@pytest.mark.parametrize("make", [wire.extend, wire.extended])
+def test_neither_an_order_nor_an_answer_is_longer_than_a_lease_may_last(
+    story: Story, make: Callable[..., dict[str, Any]]
+) -> None:
+    about = story.here().lease if make is wire.extend else story.lease_id
+    rest = () if make is wire.extend else (None,)
+    wire.read(make(about, MOST_DURATION_MS, *rest), "far")
+    with pytest.raises(InvalidField, match="duration_ms"):
+        wire.read(make(about, MOST_DURATION_MS + 1, *rest), "far")
 
 
 def test_at_most_one_is_under_way(story: Story) -> None:

@@ -19,7 +19,7 @@ from leasehold.jobs.job import HIGHEST_INDEX, MOST_IN_ARRAY, Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import Software, software
 from leasehold.model.errors import InvalidField
-from leasehold.model.request import GPU_MILLI, LEASE_TYPES, LeaseType
+from leasehold.model.request import GPU_MILLI, LEASE_TYPES, MOST_DURATION_MS, LeaseType
 from leasehold.model.resources import gpus_text, parse_whole_gpus
 
 _MOST_BITS = 128
@@ -174,7 +174,6 @@ MOST_LISTED = 1_000
 MOST_VARIABLES = 100
 MOST_ENVIRONMENT_BYTES = 8 * 1024
 MOST_FILE_BYTES = 2**50
-MOST_EXECUTION_MS = 10 * 365 * 86_400_000
 
 NOT_SERVED = frozenset(
     {
@@ -406,10 +405,10 @@ def _execution(keys: Keys) -> int:
     expected = "how long the job is thought to run, such as 3600 (seconds) or 90m"
     value = keys.take("ExecutionTime", expected=expected)
     is_said = isinstance(value, int | float | str) and not isinstance(value, bool)
-    if not is_said or (not isinstance(value, str) and not value <= MOST_EXECUTION_MS // 1000):
+    if not is_said or (not isinstance(value, str) and not value <= MOST_DURATION_MS // 1000):
         raise InvalidField(keys.where("ExecutionTime"), value, expected)
     execution_ms = read_duration_ms(keys.where("ExecutionTime"), str(value))
-    if execution_ms > MOST_EXECUTION_MS:
+    if execution_ms > MOST_DURATION_MS:
         raise InvalidField(keys.where("ExecutionTime"), value, "at most ten years")
     return execution_ms
 

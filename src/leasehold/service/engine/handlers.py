@@ -28,7 +28,7 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
-from leasehold.model.request import LeaseType, Request
+from leasehold.model.request import MOST_DURATION_MS, LeaseType, Request
 from leasehold.model.resources import MachineShape, nodes_of, room_for
 from leasehold.service.commands import (
     AmendAgreement,
@@ -296,6 +296,9 @@ class CommandHandler:
         row = self._leases.row(lease_id)
         if lease_id not in self._core.gateway.leases:
             return Handled(answer=_constantly(Closed(lease_id, row.lease.state)))
+        if row.lease.request.duration_ms + command.by_ms > MOST_DURATION_MS:
+            # no site could read the order: it would be in the way of all that follow it
+            raise InvalidField("by_ms", command.by_ms, "so little that the lease lasts at most 10 years in all")
         earlier = self._extensions[lease_id]
         self._extensions[lease_id] += 1
         requested = ExtendRequested(lease_id, command.by_ms)

@@ -29,7 +29,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import Carried, ExtensionAnswered, SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import LEASE_TYPES, LeaseType, Request, check_on_nodes
+from leasehold.model.request import LEASE_TYPES, MOST_DURATION_MS, LeaseType, Request, check_on_nodes
 from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
@@ -50,7 +50,8 @@ from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.parties import is_path
 
 Body = dict[str, Any]
-MOST_DURATION_MS, MOST_MEMORY_MIB = 10 * 365 * 86_400_000, 2**31
+MOST_MEMORY_MIB = 2**31
+_Duration = Annotated[int, Strict(), Field(ge=1, le=MOST_DURATION_MS)]
 _MOST_WORDS, _MOST_CLAIMS = 1_024, 64
 """Of words in a command, and of further resources."""
 
@@ -141,7 +142,7 @@ class _CommitBody(BaseModel):
 class _ExtendBody(BaseModel):
     kind: Literal["extend"]
     lease: Id
-    duration_ms: Annotated[Id, Field(le=MOST_DURATION_MS)]
+    duration_ms: _Duration
 
 
 class Extended(BaseModel):
@@ -151,7 +152,7 @@ class Extended(BaseModel):
 
     kind: Literal["extended"]
     lease: Id
-    duration_ms: Id
+    duration_ms: _Duration
     refusal: Reason | None
 
 
