@@ -23,7 +23,7 @@ demo: $(READY)  ## set up, then lend three simulated clusters for two days and w
 # Tests start programs hundreds of times: wherever this runs, what Python has compiled is kept.
 PYTEST_RUN = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadgroup
 
-# Everything in process, and one example of each great proof on real parts. Nothing is installed on this machine:
+# What needs no special machine and is no long run, and a few examples of the rest. Nothing is installed on this machine:
 # what needs a program that is missing is skipped, and the summary names the command that installs it.
 test: $(READY)  ## set up, and pass the tests (some minutes; the rest is in make test-all)
 	@HYPOTHESIS_PROFILE=quick $(PYTEST_RUN) -m 'example or not (docs or evaluation or machines or soak or storm)' $(PYTEST)

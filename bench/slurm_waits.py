@@ -55,7 +55,7 @@ class Submission:
     limit_min: int
 
 
-def submissions(count: int, seed: int, cpus: int, pace: int = 1) -> list[Submission]:
+def submissions(count: int, seed: int, cpus: int, pace: int) -> list[Submission]:
     """Draw jobs that together ask for most of the cluster, in busy and in quiet phases.
 
     They run ``pace`` times as long as the shortest that can be compared, and come so much more slowly: what Slurm

@@ -540,7 +540,7 @@ class Planner:
         return Reason.NON_PREEMPTABLE_NOT_ALLOWED if nobody_lends else Reason.NO_COMMON_ROOM
 
     def _lacking(self, request: CoAllocationRequest, sites: Iterable[str]) -> Iterator[tuple[tuple[int, str], Reason]]:
-        """Give the components, by their index, and the sites that have not what they need, and why."""
+        """Give the components, by their index, with the sites that lack their image, and why."""
         for index, component in enumerate(request.components):
             wanted = request.request(index, 0)
             for name in sites if component.image else ():
