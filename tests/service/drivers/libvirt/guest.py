@@ -1,4 +1,4 @@
-"""A guest that counts aloud, and has QEMU's agent: Debian's kernel, and a few megabytes to boot from."""
+"""A guest that counts aloud and has QEMU's agent and a server of SSH: Debian's kernel, and some megabytes to boot."""
 
 import fcntl
 import os
@@ -17,23 +17,34 @@ _BUILD_S = 600
 _KERNEL = "linux-image-cloud-amd64"
 _PACKAGES = (
     "busybox-static",
+    "dropbear-bin",
     "libc6",
+    "libcrypt1",
     "libglib2.0-0",
     "libnuma1",
     "libpcre2-8-0",
+    "libtomcrypt1",
+    "libtommath1",
+    "libgmp10",
     "libudev1",
     "liburing2",
+    "zlib1g",
     "qemu-guest-agent",
 )
 _LIBRARIES = (
     "libc.so.6",
+    "libcrypt.so.1",
     "libglib-2.0.so.0",
     "libgmodule-2.0.so.0",
+    "libgmp.so.10",
     "libm.so.6",
     "libnuma.so.1",
     "libpcre2-8.so.0",
+    "libtomcrypt.so.1",
+    "libtommath.so.1",
     "libudev.so.1",
     "liburing.so.2",
+    "libz.so.1",
 )
 _DRIVERS = (
     "virtio_ring",
@@ -42,14 +53,22 @@ _DRIVERS = (
     "virtio_pci_modern_dev",
     "virtio_pci",
     "virtio_console",
+    "failover",
+    "net_failover",
+    "virtio_net",
 )
 # The host tells of the agent's port when it comes to it, which on a busy machine may be late.
 _INIT = f"""\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
-mount -t devtmpfs d /dev; mount -t proc p /proc; mount -t sysfs s /sys; mount -t tmpfs t /run
+mount -t devtmpfs d /dev; mkdir /dev/pts; mount -t devpts p /dev/pts
+mount -t proc p /proc; mount -t sysfs s /sys; mount -t tmpfs t /run
 for driver in {" ".join(_DRIVERS)}; do insmod /drivers/$driver.ko; done
+if [ -e /sys/class/net/eth0 ]; then
+    ip link set lo up; ip link set eth0 up
+    udhcpc -q -i eth0 -s /bin/take-address > /dev/null 2>&1 && dropbear -R -s -j -k -p 22
+fi &
 (
     cd /sys/class/virtio-ports
     until port=$(grep -l org.qemu.guest_agent.0 */name 2> /dev/null); do sleep 0.1; done
@@ -59,6 +78,17 @@ for driver in {" ".join(_DRIVERS)}; do insmod /drivers/$driver.ko; done
 count=0
 while true; do count=$((count + 1)); echo "COUNT $count"; sleep 0.2; done
 """
+_TAKE_ADDRESS = """\
+#!/bin/busybox sh
+[ "$1" != bound ] || ip addr add "$ip/$mask" dev "$interface"
+"""
+"""What becomes of an offer of DHCP."""
+_ETC = {
+    "group": "root:x:0:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\n",
+    "passwd": "root:x:0:0:root:/root:/bin/sh\n",
+    "shells": "/bin/sh\n",
+}
 CMDLINE = "console=ttyS0 quiet no_timer_check panic=-1"
 """Without no_timer_check a guest on a busy machine may find that its timer does not work."""
 
@@ -131,17 +161,20 @@ def _unpacked(folder: Path, *packages: str) -> Path:
 
 
 def _lay_out(root: Path, kernel: Path, guest: Path) -> None:
-    for place in ("bin", "dev", "drivers", "lib", "lib64", "proc", "run", "sys"):
+    for place in ("bin", "dev", "drivers", "etc/dropbear", "lib", "lib64", "proc", "root", "run", "sys"):
         (guest / place).mkdir(parents=True)
-    for program in ("bin/busybox", "usr/sbin/qemu-ga"):
+    for name, text in _ETC.items():
+        (guest / "etc" / name).write_text(text)
+    for program in ("bin/busybox", "usr/sbin/dropbear", "usr/sbin/qemu-ga"):
         shutil.copy(root / program, guest / "bin")
     for name in _LIBRARIES:
         shutil.copy(_find(root, name), guest / "lib")
     shutil.copy(_find(root, "ld-linux-x86-64.so.2"), guest / "lib64")
     for name in _DRIVERS:
         shutil.copy(_find(kernel, f"{name}.ko"), guest / "drivers")
-    (guest / "init").write_text(_INIT)
-    (guest / "init").chmod(0o755)
+    for name, text in (("init", _INIT), ("bin/take-address", _TAKE_ADDRESS)):
+        (guest / name).write_text(text)
+        (guest / name).chmod(0o755)
 
 
 def _find(folder: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """What a site under libvirt can be told, and how a machine is then described."""
 
+import json
 import re
 import sys
 import tomllib
@@ -40,6 +41,9 @@ class TestMistakes:
             ({"initrd": "/boot/initrd"}, "initrd"),
             ({"template": "nowhere.xml"}, "template"),
             ({"poll_s": 0}, "poll_s"),
+            ({"login_address": "rack-a.example.org"}, "login_address"),
+            ({"login_user": "debian"}, "login_user"),
+            ({"login_user": "debian", "guest_agent": True, "type": "test"}, "login_user"),
         ],
     )
     def test_are_said_in_one_line(self, options: dict[str, object], field: str) -> None:
@@ -97,6 +101,29 @@ class TestDescriptions:
         assert domain.find("currentMemory") is None
         assert len(domain.findall("devices/channel")) == 1, "the agent's channel was there"
         assert console_path(text) is None, "its console is its owner's"
+
+
+class TestTheWayIn:
+    def arguments(self, described: str) -> list[str | None]:
+        space = "{http://libvirt.org/schemas/domain/qemu/1.0}"
+        parts = ET.fromstring(described).iterfind(f"{space}commandline/{space}arg")  # noqa: S314 - our own
+        return [part.get("value") for part in parts]
+
+    def test_is_there_for_a_lease_with_a_key_alone(self) -> None:
+        read = read_options({"login_user": "debian", "guest_agent": True})
+        assert self.arguments(describe(read, "one", 64, None)) == []
+        _, network, _, card = self.arguments(describe(read, "one", 64, None, lets_in=True))
+        assert "restrict=on" in str(network), "nothing leads out"
+        assert json.loads(str(card))["driver"] == "virtio-net-pci"
+
+    def test_comes_after_what_a_template_tells_qemu(self, tmp_path: Path) -> None:
+        file = tmp_path / "domain.xml"
+        own = "<qemu:commandline><qemu:arg value='-snapshot'/></qemu:commandline>"
+        space = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"
+        file.write_text(f"<domain type='kvm' {space}><os><type>hvm</type></os>{own}</domain>")
+        read = read_options({"template": str(file), "login_user": "debian", "guest_agent": True})
+        first, *others = self.arguments(describe(read, "one", 64, None, lets_in=True))
+        assert (first, len(others)) == ("-snapshot", 4)
 
 
 class TestNames:

@@ -1,22 +1,18 @@
 """Machines of one lease reach each other, and nobody else; their user logs in by the key of the lease."""
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests import needing
 from tests.service.drivers.qemu.machines import processes, setup
 from tests.service.drivers.qemu.test_machines import Here
+from tests.service.drivers.ssh import made_key, ssh
 
-from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
 from leasehold.service.drivers.qemu.driver import QemuDriver
-from leasehold.testing.debian import find_or_install
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.machines
@@ -84,24 +80,6 @@ def start_with(key: str, image: str = "") -> Order:
 
 def called_with(process: int) -> bytes:
     return Path(f"/proc/{process}/cmdline").read_bytes()
-
-
-def made_key(folder: Path, name: str) -> Path:
-    with needing.programs():
-        find_or_install(lambda: Path(found) if (found := shutil.which("ssh")) else None, "ssh", "openssh-client")
-    file = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file], check=True)
-    return file
-
-
-async def ssh(place: Access, key: Path, *command: str) -> tuple[int, str]:
-    options = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes")
-    words = ["-i", str(key), "-p", str(place.port), *(f"-o{one}" for one in options), f"{place.user}@{place.host}"]
-    done = await asyncio.create_subprocess_exec(
-        "ssh", "-F", "/dev/null", *words, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    output, _ = await done.communicate()
-    return done.returncode or 0, output.decode()
 
 
 def test_the_key_of_a_lease_opens_its_machine_and_no_other_key_does(place: Path, image: Path, tmp_path: Path) -> None:

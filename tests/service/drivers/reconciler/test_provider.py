@@ -31,6 +31,20 @@ def machines(states: Sequence[MachineState], *, takes_room: bool = True) -> list
 
 
 @pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([S.READY, S.PENDING], None),
+        ([S.READY, S.READY], Step.RUN),
+        ([S.READY, S.UP], Step.RUN),
+        ([S.READY, S.ENDED], Step.RUN),
+    ],
+)
+def test_commands_are_started_when_all_machines_have_booted(states: list[MachineState], expected: Step | None) -> None:
+    """It is known of all machines together that they were: of one that boots later nobody would know."""
+    assert next_step(instance(Desired.UP, Phase.STARTING, came_up=False), machines(states)) is expected
+
+
+@pytest.mark.parametrize(
     ("desired", "phase", "states", "expected"),
     [
         (Desired.UP, Phase.STARTING, [S.UP, S.PENDING], Phase.STARTING),

@@ -3,12 +3,14 @@
 By the names of its domains a site finds its machines again.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from leasehold.service.drivers.libvirt.options import LibvirtOptions
+from leasehold.service.drivers.login import closed_network
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.provider import MachineInstance
 
@@ -48,10 +50,23 @@ def names_of(site: str, instance: MachineInstance) -> list[Name]:
 _PERIOD_US = 100_000
 _US_PER_PERCENT = _PERIOD_US // 100
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
+LOGIN_NETWORK = "leasehold-login"
+"""The name in QEMU of the network by which the user of a lease gets in."""
+_QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
+_WAY_IN = (
+    *("-netdev", closed_network(LOGIN_NETWORK)),
+    # as JSON, for QEMU gives such a device a slot after those to which libvirt has given one
+    *("-device", json.dumps({"driver": "virtio-net-pci", "netdev": LOGIN_NETWORK, "romfile": ""})),
+)
+
+ET.register_namespace("qemu", _QEMU)
 
 
-def describe(options: LibvirtOptions, name: str, memory_mib: int, disk: str | None) -> str:
-    """Describe a machine; ``disk`` is the path of its layer over the volume, if it has one."""
+def describe(options: LibvirtOptions, name: str, memory_mib: int, disk: str | None, *, lets_in: bool = False) -> str:
+    """Describe a machine; ``disk`` is the path of its layer over the volume, if it has one.
+
+    ``lets_in``: whether a port of the host can lead to its server of SSH.
+    """
     domain = _from_template(options) if options.template else _from_options(options)
     _put(domain, "name", name)
     _drop(domain, ("uuid", "currentMemory"))
@@ -65,6 +80,8 @@ def describe(options: LibvirtOptions, name: str, memory_mib: int, disk: str | No
         devices.append(_console(f"{options.consoles}/{name}.console"))
     if options.guest_agent and not _has_agent(devices):
         devices.append(_agent())
+    if lets_in:
+        _add_way_in(domain)
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -146,6 +163,18 @@ def _agent() -> ET.Element:
 
 def _has_agent(devices: ET.Element) -> bool:
     return devices.find(f"channel/target[@name='{AGENT_CHANNEL}']") is not None
+
+
+def _add_way_in(domain: ET.Element) -> None:
+    """Give a machine a network card of QEMU's own network, to which a port of the host can lead.
+
+    libvirt itself has no such card whose guest reaches nothing.
+    """
+    commandline = domain.find(f"{{{_QEMU}}}commandline")
+    if commandline is None:
+        commandline = ET.SubElement(domain, f"{{{_QEMU}}}commandline")
+    for argument in _WAY_IN:
+        ET.SubElement(commandline, f"{{{_QEMU}}}arg", value=argument)
 
 
 def _interface(network: str) -> ET.Element:

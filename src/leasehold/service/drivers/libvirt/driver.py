@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
+from leasehold.service.drivers.facts import Access
 from leasehold.service.drivers.libvirt.domain import (
     Name,
     console_path,
@@ -21,7 +22,8 @@ from leasehold.service.drivers.libvirt.domain import (
     names_of,
     read_name,
 )
-from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, start_command
+from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, refusal, start_command
+from leasehold.service.drivers.libvirt.login import let_in, port_into
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup
 from leasehold.service.drivers.reconciler.desired import Desired
@@ -207,6 +209,8 @@ class LibvirtProvider(Provider):
         except libvirt.libvirtError as error:
             if step is Step.CREATE and error.get_error_code() in _WRONG_DESCRIPTION:
                 raise PermanentError(f"libvirt says: {error}") from error
+            if step is Step.RUN and (why := refusal(error)):
+                raise PermanentError(f"its guest agent refused {why}") from error
             raise
 
     def console(self, instance: MachineInstance) -> str:
@@ -214,6 +218,19 @@ class LibvirtProvider(Provider):
         domains = [domain for _, domain in self._domains(str(name) for name in names_of(self._site, instance))]
         paths = [console_path(domain.XMLDesc(0)) for domain in domains]
         return "".join(_end_of(Path(path)) for path in paths if path)
+
+    def access(self, instance: MachineInstance) -> list[Access]:
+        """Say at which ports of the host the user of an instance logs in, once its guests know the key."""
+        user, address = self._options.login_user, self._options.login_address
+        if user is None or not instance.command_started:
+            return []
+        found: list[Access] = []
+        for name, domain in self._domains(map(str, names_of(self._site, instance))):
+            with unless_gone():
+                port = port_into(domain, address)
+                if port is not None:
+                    found.append(Access(name.number, address, port, user))
+        return found
 
     def close(self) -> None:
         """Close the connection."""
@@ -230,7 +247,8 @@ class LibvirtProvider(Provider):
             domain = find(connection, name)
             if domain is None:
                 disk = layer_path(connection, options, name)
-                domain = connection.defineXML(describe(options, name, memory_mib, disk))
+                lets_in = bool(instance.ssh_key)
+                domain = connection.defineXML(describe(options, name, memory_mib, disk, lets_in=lets_in))
             if not domain.isActive():
                 make_layer(connection, options, name)
                 domain.create()
@@ -244,7 +262,10 @@ class LibvirtProvider(Provider):
 
     def _run(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.READY):
-            start_command(domain, instance.lease_id, instance.command)
+            if instance.ssh_key and self._options.login_user is not None:
+                let_in(domain, self._options.login_user, instance.ssh_key)
+            if instance.command:
+                start_command(domain, instance.lease_id, instance.command)
 
     def _save(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
         for _, domain in self._domains(one.handle for one in machines):

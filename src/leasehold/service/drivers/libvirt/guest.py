@@ -14,7 +14,7 @@ from typing import Any
 import libvirt
 import libvirt_qemu
 
-from leasehold.service.drivers.bounds import exit_status_in
+from leasehold.service.drivers.bounds import exit_status_in, one_line
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.provider import MachineInstance, MachineState, Seen
@@ -30,6 +30,16 @@ mkdir "$0" 2>/dev/null || exit 0
 echo $? > "$0/part" && mv "$0/part" "$0/status"
 """
 """A folder is made by one only, however many try; the status appears whole or not at all."""
+
+
+_LONGEST_ERROR = 300
+_SAYS_NO = "unable to execute QEMU agent command"
+
+
+def refusal(error: libvirt.libvirtError) -> str:
+    """Give what the guest agent has answered, if that is the error; "" where there was no answer, or another error."""
+    says_no = error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR and _SAYS_NO in str(error)
+    return one_line(str(error).partition(_SAYS_NO)[2], _LONGEST_ERROR) if says_no else ""
 
 
 class Nonsense(Exception):
@@ -113,7 +123,7 @@ def look_at(  # noqa: PLR0911 - a list of cases
     """
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_RUNNING:
-        if not has_agent or instance is None or not instance.command:
+        if not has_agent or instance is None or not _has_to_be_set_up(instance):
             return Seen(MachineState.UP)
         if not is_asked:
             return Seen(MachineState.UP if instance.command_started else MachineState.PENDING)
@@ -129,6 +139,11 @@ def look_at(  # noqa: PLR0911 - a list of cases
     return Seen(MachineState.PENDING)
 
 
+def _has_to_be_set_up(instance: MachineInstance) -> bool:
+    """Whether the agent has something to do in its machines before they are up."""
+    return bool(instance.command or instance.ssh_key)
+
+
 def _is_arriving(domain: Any, instance: MachineInstance | None) -> bool:  # noqa: ANN401 - as above
     """Whether it is received now. If that breaks off, it is gone here and sent again."""
     return instance is not None and bool(instance.from_site) and not instance.came_up and is_on_its_way(domain)
@@ -137,6 +152,8 @@ def _is_arriving(domain: Any, instance: MachineInstance | None) -> bool:  # noqa
 def _running(domain: Any, instance: MachineInstance) -> Seen:  # noqa: ANN401 - as above
     if not instance.command_started:
         return Seen(MachineState.READY if _answers(domain) else MachineState.PENDING)
+    if not instance.command:
+        return Seen(MachineState.UP)
     try:
         status = _exit_status(domain, instance.lease_id)
     except Nonsense as nonsense:

@@ -10,13 +10,15 @@ from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds,
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable
+from leasehold.service.drivers.login import LOCAL, login_address_of
 from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 CONSOLES = "/var/log/libvirt/qemu"
 """Is on every host of libvirt's QEMU, and QEMU may write there."""
 
-_TYPES = ("kvm", "qemu", "test")
+_OF_QEMU = ("kvm", "qemu")
+_TYPES = (*_OF_QEMU, "test")
 
 
 class _Template(FilePath):
@@ -95,6 +97,14 @@ class LibvirtOptions:
     ] = field(default_factory=dict)
     consoles: Annotated[str, Text("folder of consoles on the host")] = CONSOLES
     guest_agent: Annotated[bool, Flag("machines have the QEMU guest agent, which runs commands")] = False
+    login_user: Annotated[
+        str | None,
+        Text(
+            "user of the guest as whom the user of a lease logs in by a key; needs `guest_agent`, and QEMU",
+            unset="nobody logs in",
+        ),
+    ] = None
+    login_address: Annotated[str, login_address_of("the host")] = LOCAL
     suspend: Annotated[bool, Flag("memory may be saved on the host")] = True
     poll_ms: Annotated[int, Seconds("polling interval while no orders are open", least_ms=50)] = 1_000
     boot_within_ms: Annotated[
@@ -110,6 +120,7 @@ class LibvirtOptions:
             migrate=self.peer_uri is not None,
             commands=self.guest_agent,
             images=tuple(sorted(self.images)),
+            login=self.login_user is not None,
         )
 
     @property
@@ -133,6 +144,11 @@ def read_options(options: Mapping[str, object]) -> LibvirtOptions:
     read = OPTIONS.read(Keys(options))
     if read.kernel is None and (read.initrd or read.cmdline):
         raise InvalidField("initrd" if read.initrd else "cmdline", read.initrd or read.cmdline, "kernel beside it")
+    if read.login_user is not None and not (read.guest_agent and read.type in _OF_QEMU):
+        missing = (
+            "guest_agent = true beside it" if read.type in _OF_QEMU else "machines of QEMU, of the type kvm or qemu"
+        )
+        raise InvalidField("login_user", read.login_user, missing)
     for name, file in read.images.items() if read.template else ():
         _check_template(Path(file), f"images.{name}")
     return read

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import structlog
 
+from leasehold.service.drivers.login import LOCAL, closed_network
 from leasehold.service.drivers.qemu.images.image import Image
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, uninterrupted
 from leasehold.service.drivers.qemu.qmp import NoAnswer, QmpConnection, connected, qmp_connection
@@ -91,7 +92,7 @@ class Place:
 
     number: int = 0
     machines: int = 1
-    listen: str = "127.0.0.1"
+    listen: str = LOCAL
     port: int = 0
 
 
@@ -199,9 +200,9 @@ def _way_in(place: Place) -> tuple[str, ...]:
 
     The guest reaches nothing through it.
     """
-    forward = f"hostfwd=tcp:{place.listen}:{place.port}-{_GUEST_ADDRESS}:22"
+    network, forward = closed_network("access"), f"hostfwd=tcp:{place.listen}:{place.port}-{_GUEST_ADDRESS}:22"
     return (
-        *("-netdev", f"user,id=access,restrict=on,{forward}"),
+        *("-netdev", f"{network},{forward}"),
         *("-device", f"virtio-net-pci,netdev=access,mac={ACCESS_MAC},romfile="),
     )
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole, Within
+from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Whole, Within
 from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.images import ImageTable, absolute_folder
+from leasehold.service.drivers.login import LOCAL, login_address_of
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 from leasehold.service.drivers.qemu.machine import KVM, TCG
 
@@ -103,13 +104,7 @@ class QemuOptions:
             more=" (version 1 or 2), if the service may create them",
         ),
     ] = True
-    login_address: Annotated[
-        str,
-        Text(
-            "address of this computer at which users log in to their machines by a key",
-            more=", each at a free port; at `127.0.0.1` only users of this computer can",
-        ),
-    ] = "127.0.0.1"
+    login_address: Annotated[str, login_address_of("this computer")] = LOCAL
     console_bytes: Annotated[int, _Mebibytes("stored console output of a machine")] = 16 * _MIB
     output_bytes: Annotated[
         int,

@@ -23,7 +23,7 @@ class MachineInstance(DesiredInstance):
 
     ``created``          whether something may have been created of them
     ``came_up``          whether all of them ran once, or may have been sent: none is created again after that
-    ``command_started``  whether their command was started
+    ``command_started``  whether their command was started, and whatever else has to be done in them before
     """
 
     created: bool = False
@@ -44,7 +44,7 @@ class MachineState(StrEnum):
     ARRIVING = "arriving"
     """Still being received from another site: it may yet come to nothing, and be sent again."""
     READY = "ready"
-    """Up, and waiting for its command to be started."""
+    """Up, and waiting for `Step.RUN`."""
     UP = "up"
     LEAVING = "leaving"
     """On its way to being saved, or to being gone."""
@@ -87,7 +87,7 @@ class Step(StrEnum):
     CREATE = "create"
     RESUME = "resume"
     RUN = "run"
-    """Start their command."""
+    """Do in them what has to be done there, as letting their user in, and start their command, if they have one."""
     SAVE = "save"
     AWAIT = "await"
     """Check whether they may still come from another site."""
@@ -160,6 +160,7 @@ class Provider(ABC):
 # observed state
 
 _UP = frozenset({MachineState.UP, MachineState.ENDED})
+_HAS_BOOTED = _UP | {MachineState.READY}
 _RUNS_ON = frozenset({MachineState.UP, MachineState.READY, MachineState.PENDING, MachineState.ARRIVING})
 
 
@@ -242,7 +243,8 @@ def next_step(  # noqa: PLR0911 - a list of cases
         return Step.SAVE if any(map(_has_to_be_saved, machines)) else None
     if MachineState.SAVED in states:
         return Step.RESUME
-    return Step.RUN if MachineState.READY in states else None
+    # Of all at once: that it was done is known of the instance, and not of each machine.
+    return Step.RUN if MachineState.READY in states and states <= _HAS_BOOTED else None
 
 
 def _bring_in(instance: MachineInstance) -> Step | None:
