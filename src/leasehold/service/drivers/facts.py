@@ -188,3 +188,12 @@ def not_one_per_node(constraints: PlacementConstraints, vms: int) -> Problem | N
     if not named or (named == vms and len(set(constraints.nodes)) == vms):
         return None
     return Problem(f"{vms} VMs cannot be on the nodes {', '.join(constraints.nodes)}, one on each", again=False)
+
+
+def too_few(node: NodeFacts, what: str, needed: int, there: int, free: int) -> Problem | None:
+    """Say why so much of something cannot be had on a node, never or not now; None where it can."""
+    if needed > there:
+        return Problem(f"{node.name} has {there} {what}, and {needed} are needed", again=False)
+    if needed > free:
+        return Problem(f"{free} of {there} {what} are free on {node.name}, and {needed} are needed", full=True)
+    return None

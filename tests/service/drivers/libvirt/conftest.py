@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests import needing
 from tests.service.drivers.libvirt.binding import libvirt_python
-from tests.service.drivers.libvirt.guest import CMDLINE, Guest, build_guest
+from tests.service.drivers.libvirt.guest import CMDLINE, LEAST_MEMORY_MIB, Guest, build_guest
 from tests.service.drivers.libvirt.hosts import LibvirtHost, install_packages, libvirt_host
 from tests.service.drivers.libvirt.rigs import LibvirtRig, PretendedRig
 from tests.service.drivers.sites import Clock
@@ -72,7 +72,7 @@ def real(hosts: list[LibvirtHost], guest: Guest, tmp_path: Path) -> Iterator[Lib
         "kernel": str(guest.kernel),
         "initrd": str(guest.initrd),
         "cmdline": CMDLINE,
-        "least_memory_mib": 112,
+        "least_memory_mib": LEAST_MEMORY_MIB,
         "guest_agent": True,
         "data_uri": "tcp://127.0.0.1",
         "consoles": str(one.consoles),

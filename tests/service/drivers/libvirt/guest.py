@@ -89,6 +89,7 @@ _ETC = {
     "passwd": "root:x:0:0:root:/root:/bin/sh\n",
     "shells": "/bin/sh\n",
 }
+LEAST_MEMORY_MIB = 112
 CMDLINE = "console=ttyS0 quiet no_timer_check panic=-1"
 """Without no_timer_check a guest on a busy machine may find that its timer does not work."""
 

@@ -1,6 +1,7 @@
 """Machines under libvirt keep to what every driver keeps to."""
 
 import pytest
+from tests.service.drivers.libvirt.guest import LEAST_MEMORY_MIB
 from tests.service.drivers.libvirt.rigs import Agents, LibvirtRig, LyingRig, PretendedRig
 
 from leasehold.testing.driver_rig import Rig
@@ -30,6 +31,8 @@ def test_a_machine_that_lies_harms_nobody_else(pretended: PretendedRig, monkeypa
 @pytest.mark.machines
 class TestReal(DriverConformance):
     """On two real hosts, with guests whose agent runs commands, and that move while they run."""
+
+    least_memory_mib = LEAST_MEMORY_MIB
 
     @pytest.fixture
     def rig(self, real: LibvirtRig) -> Rig:

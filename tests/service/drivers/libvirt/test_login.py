@@ -10,6 +10,7 @@ from tests.service.drivers.libvirt.rigs import LibvirtRig
 from tests.service.drivers.ssh import made_key, ssh
 
 from leasehold.service.drivers.facts import Access, LetsIn
+from leasehold.service.drivers.guest_files import WORK
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.testing.driver_rig import Site, order, site
 
@@ -75,14 +76,14 @@ def test_its_user_gets_in_where_a_machine_has_moved(real: LibvirtRig, tmp_path: 
 
     async def play() -> None:
         async with site(real, "a") as here, site(real, "b") as there:
-            await here.do(start_with(text, command=("sh", "-c", "echo moved > /root/note; exec sleep 600")))
+            await here.do(start_with(text, command=("sh", "-c", "echo moved > note; exec sleep 600")))
             await here.until(Phase.RUNNING)
             await here.do(order(Verb.SEND, other_site="b"))
             await there.do(replace(order(Verb.RECEIVE, incarnation=2, other_site="a"), ssh_key=text))
             await there.until(Phase.RUNNING)
             assert await ways_into(here) == []
             [way] = await ways_into(there)
-            assert await when_it_answers(real, way, key, "cat note") == (0, "moved\n")
+            assert await when_it_answers(real, way, key, f"cat {WORK}/note") == (0, "moved\n")
             await there.do(order(Verb.STOP, incarnation=2))
             await there.until_gone()
 

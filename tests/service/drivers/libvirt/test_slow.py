@@ -71,7 +71,7 @@ def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> An
     monkeypatch.setattr(libvirt_qemu, "qemuAgentCommand", guests.answer)
     monkeypatch.setattr(module, "time", guests)
     options = read_options({"uri": "test:///default", "type": "test", "guest_agent": True})
-    provider = module.LibvirtProvider(options, "a", Moving(folder))
+    provider = module.LibvirtProvider(options, "a", folder, Moving(folder))
     monkeypatch.setattr(provider, "_host", SimpleNamespace(connection=guests, name="host"))
     started = [order(Verb.START, one.number, command=("true",)) for one in guests.domains]
     instances = [MachineInstance.ordered(one, Phase.STARTING, 0) for one in started]

@@ -138,7 +138,7 @@ def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(
     (tmp_path / "a").mkdir()
     InstanceStore(tmp_path / "a", MachineInstance, "machines").close()  # which has nothing of it
     options = read_options({"uri": "test:///default", "type": "test"})
-    provider = LibvirtProvider(options, "b", Moving(tmp_path / "b"))
+    provider = LibvirtProvider(options, "b", tmp_path / "b", Moving(tmp_path / "b"))
     lookup = SimpleNamespace(lookupByName=lambda _: ShutOff(libvirt.VIR_DOMAIN_SHUTOFF_FAILED))
     monkeypatch.setattr(provider, "_host", SimpleNamespace(connection=lookup))
     with pytest.raises(PermanentError, match="had no machines"):

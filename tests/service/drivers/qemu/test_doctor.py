@@ -7,7 +7,7 @@ import pytest
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.doctor import Severity, gateway
 from leasehold.service.doctor.gateway import Subject, check_virtual_machines
-from leasehold.service.drivers.qemu.process import MachineFailed
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 from leasehold.service.serving import DataFolder
 
 

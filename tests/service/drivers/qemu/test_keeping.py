@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from tests.service.drivers.qemu.machines import setup
 
 from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.output import bound_outputs, console_text, discard_output, keep_latest, output_of
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
 from leasehold.service.drivers.qemu.images.toolchain import find_tool
 from leasehold.service.drivers.qemu.instances import GuestProgress, QemuInstance
 from leasehold.service.drivers.qemu.machine import GuestOver, base_of, make_layer
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.output import bound_outputs, console_text, discard_output, keep_latest, output_of
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed
+from leasehold.service.drivers.qemu.process import MachineDied
 from leasehold.service.drivers.qemu.site import QemuSite
 from leasehold.service.drivers.qemu.warm import prune_warm
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 from leasehold.testing.driver_rig import order
 
 MOST = 1000

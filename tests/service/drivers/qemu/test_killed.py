@@ -18,9 +18,9 @@ from tests.service.drivers.qemu.killed import KillableSite, killed_after
 from tests.service.drivers.qemu.machines import counts_in, files, processes
 from tests.waiting import PATIENCE_S
 
+from leasehold.service.drivers.output import console_text
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.qemu.instances import OtherSite
-from leasehold.service.drivers.qemu.output import console_text
 from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.testing.driver_rig import order
 

@@ -12,6 +12,7 @@ from leasehold.model.errors import InputError, InvalidField, LeaseholdError
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware as EmulatedHardware
+from leasehold.service.drivers.output import bound_consoles, console_text, keep_latest
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.qemu.host import could_have_kvm
 from leasehold.service.drivers.qemu.images import toolchain
@@ -28,7 +29,6 @@ from leasehold.service.drivers.qemu.instances import (
 )
 from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import read_options
-from leasehold.service.drivers.qemu.output import bound_consoles, console_text, keep_latest
 from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.testing.driver_rig import order

@@ -16,12 +16,12 @@ from tests.service.drivers.qemu.machines import setup
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.facts import BuildsImages, HasNodes, HasOutput, ImageFacts, Output
+from leasehold.service.drivers.output import output_of
 from leasehold.service.drivers.protocol import Observation, Order, Phase, PlacementConstraints, Problem, Verb
 from leasehold.service.drivers.qemu.driver import QemuDriver
 from leasehold.service.drivers.qemu.images.build import image_with, read_packages
 from leasehold.service.drivers.qemu.images.image import Image, open_image
 from leasehold.service.drivers.qemu.images.repository import find_repository
-from leasehold.service.drivers.qemu.output import output_of
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.machines

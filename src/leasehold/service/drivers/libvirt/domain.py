@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from leasehold.service.drivers.bounds import LATEST_MS, whole_in
 from leasehold.service.drivers.libvirt.options import LibvirtOptions
 from leasehold.service.drivers.login import closed_network
 from leasehold.service.drivers.reconciler.instances import Key
@@ -62,15 +63,29 @@ _WAY_IN = (
 ET.register_namespace("qemu", _QEMU)
 
 
-def describe(options: LibvirtOptions, name: str, memory_mib: int, disk: str | None, *, lets_in: bool = False) -> str:
+def default_vcpus(options: LibvirtOptions) -> int:
+    """Say how many CPUs a machine has whose job sets none."""
+    if options.template is None:
+        return options.vcpus
+    return whole_in(_from_template(options).findtext("vcpu"), 1, LATEST_MS) or 1
+
+
+def describe(
+    options: LibvirtOptions, name: str, memory_mib: int, disk: str | None, *, cores: int = 0, lets_in: bool = False
+) -> str:
     """Describe a machine; ``disk`` is the path of its layer over the volume, if it has one.
 
+    ``cores``: of the machine, where its job sets them; a topology in the template would contradict them, and goes.
     ``lets_in``: whether a port of the host can lead to its server of SSH.
     """
     domain = _from_template(options) if options.template else _from_options(options)
     _put(domain, "name", name)
     _drop(domain, ("uuid", "currentMemory"))
     _put(domain, "memory", str(memory_mib)).set("unit", "MiB")
+    if cores:
+        _put(domain, "vcpu", str(cores))
+        for cpu in domain.findall("cpu"):
+            _drop(cpu, ("topology", "numa"))
     devices = domain.find("devices")
     if devices is None:
         devices = ET.SubElement(domain, "devices")

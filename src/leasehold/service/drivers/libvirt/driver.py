@@ -1,9 +1,12 @@
 """The libvirt driver: the machines of a site are domains with names of their own."""
 
+import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from os import SEEK_END
 from pathlib import Path
 from threading import Lock
@@ -12,7 +15,8 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from leasehold.service.drivers.facts import Access
+from leasehold.service.drivers.facts import Access, NodeFacts
+from leasehold.service.drivers.guest_files import fetch_outputs
 from leasehold.service.drivers.libvirt.domain import (
     Name,
     console_path,
@@ -22,21 +26,39 @@ from leasehold.service.drivers.libvirt.domain import (
     names_of,
     read_name,
 )
-from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, refusal, start_command
+from leasehold.service.drivers.libvirt.guest import (
+    LibvirtAgent,
+    TimeSlice,
+    bring_before_command,
+    is_on_its_way,
+    look_at,
+    start_command,
+)
 from leasehold.service.drivers.libvirt.login import let_in, port_into
+from leasehold.service.drivers.libvirt.node import describe_node, does_not_fit, without_room
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
-from leasehold.service.drivers.protocol import Capabilities, DriverSetup
+from leasehold.service.drivers.output import (
+    has_left_files,
+    keep_latest,
+    left_file,
+    left_files,
+    output_folder,
+    write_left_files,
+)
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Order, Problem
 from leasehold.service.drivers.reconciler.desired import Desired
-from leasehold.service.drivers.reconciler.driver import ReconciledDriver
+from leasehold.service.drivers.reconciler.driver import MakeProvider, ReconciledDriver
 from leasehold.service.drivers.reconciler.provider import (
     Machine,
     MachineInstance,
     MachineState,
     PermanentError,
     Provider,
+    Seen,
     Step,
 )
 from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour, read_neighbour
+from leasehold.service.drivers.staging import TransferRate
 
 # --- moving to another site -------------------------------------------------------------------------------------------
 
@@ -118,6 +140,8 @@ def _send_shut_off(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
 # --- the machines of a site -------------------------------------------------------------------------------------------
 
 _MOST_CONSOLE_BYTES = 64 * 1024
+_CARRIES_FILES_S = 10.0
+"""After so long other orders for the same machines come first."""
 _TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
 """Observing waits for each guest; the slow ones must not delay the others."""
 _WRONG_DESCRIPTION = frozenset(
@@ -134,19 +158,30 @@ _WRONG_DESCRIPTION = frozenset(
 """What libvirt says of a description that will never be accepted."""
 
 
-class LibvirtProvider(Provider):
-    """The machines of one site; ``moving`` knows the sites beside it."""
+def inputs_in(folder: Path) -> Path:
+    """Where inputs of commands are brought to, in the folder of a driver."""
+    return folder / "inputs"
 
-    def __init__(self, options: LibvirtOptions, site: str, moving: Moving) -> None:
+
+class LibvirtProvider(Provider):
+    """The machines of one site; ``folder`` is the driver's own, and ``moving`` knows the sites beside it."""
+
+    def __init__(self, options: LibvirtOptions, site: str, folder: Path, moving: Moving) -> None:
+        self._inputs = inputs_in(folder)
         self._options = options
         self._site = site
+        self._folder = folder
         self._moving = moving
+        self._transfers = TransferRate()
+        self._brought: defaultdict[str, set[str]] = defaultdict(set)
+        self._living: set[int] = set()
         self._host = Host(options.uri)
         self._asked_from_s: dict[str, float] = {}
         self._actions: dict[Step, Callable[[MachineInstance, Sequence[Machine]], None]] = {
             Step.CREATE: self._create,
             Step.RESUME: self._resume,
             Step.RUN: self._run,
+            Step.FETCH: self._fetch,
             Step.SAVE: self._save,
             Step.AWAIT: self._await,
             Step.SEND: self._send,
@@ -161,6 +196,7 @@ class LibvirtProvider(Provider):
     def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """Observe every domain that has a name of this site."""
         known = {instance.key: instance for instance in instances}
+        self._living = {instance.lease_id for instance in instances if instance.desired is not Desired.GONE}
         machines: list[Machine | None] = []
         turn, node = self._turn(), self._host.name
         for domain in self._host.connection.listAllDomains():
@@ -168,8 +204,11 @@ class LibvirtProvider(Provider):
             if name is not None:
                 machines.append(self._seen_if_there(name, domain, known.get(name.key), turn))
         there = [replace(machine, node=node) for machine in machines if machine is not None]
-        for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
+        handles = {machine.handle for machine in there}
+        for handle in self._asked_from_s.keys() - handles:
             del self._asked_from_s[handle]
+        for handle in self._brought.keys() - handles:
+            self._brought.pop(handle, None)
         return there
 
     def _seen_if_there(self, name: Name, domain: Any, instance: MachineInstance | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
@@ -200,7 +239,17 @@ class LibvirtProvider(Provider):
             self._asked_from_s[handle] = time.monotonic() + _LEFT_ALONE_S
         elif is_asked:
             self._asked_from_s.pop(handle, None)
-        return None if seen is None else Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
+        if seen is None:
+            return None
+        if seen.state is MachineState.ENDED and self._has_left_files(name, instance):
+            seen = Seen(MachineState.FINISHED)
+        return Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
+
+    def _has_left_files(self, name: Name, instance: MachineInstance | None) -> bool:
+        """Whether files of its command are still to be fetched; they are those of the first machine."""
+        if instance is None or not instance.files.outputs or name.number:
+            return False
+        return not has_left_files(self._folder, instance.lease_id, instance.incarnation)
 
     def act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         """Take a step; raises what libvirt says, as PermanentError where that will not change."""
@@ -209,8 +258,6 @@ class LibvirtProvider(Provider):
         except libvirt.libvirtError as error:
             if step is Step.CREATE and error.get_error_code() in _WRONG_DESCRIPTION:
                 raise PermanentError(f"libvirt says: {error}") from error
-            if step is Step.RUN and (why := refusal(error)):
-                raise PermanentError(f"its guest agent refused {why}") from error
             raise
 
     def console(self, instance: MachineInstance) -> str:
@@ -248,7 +295,8 @@ class LibvirtProvider(Provider):
             if domain is None:
                 disk = layer_path(connection, options, name)
                 lets_in = bool(instance.ssh_key)
-                domain = connection.defineXML(describe(options, name, memory_mib, disk, lets_in=lets_in))
+                described = describe(options, name, memory_mib, disk, cores=instance.cores, lets_in=lets_in)
+                domain = connection.defineXML(described)
             if not domain.isActive():
                 make_layer(connection, options, name)
                 domain.create()
@@ -261,11 +309,27 @@ class LibvirtProvider(Provider):
                 domain.create()
 
     def _run(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
-        for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.READY):
+        ready = list(self._domains(one.handle for one in machines if one.state is MachineState.READY))
+        time_slice = TimeSlice(_CARRIES_FILES_S)
+        for name, domain in ready:
             if instance.ssh_key and self._options.login_user is not None:
                 let_in(domain, self._options.login_user, instance.ssh_key)
+            if instance.files.inputs:
+                agent, brought = LibvirtAgent(domain, time_slice), self._brought[str(name)]
+                asyncio.run(bring_before_command(agent, instance, self._inputs, self._transfers, brought))
+        for _, domain in ready:
             if instance.command:
                 start_command(domain, instance.lease_id, instance.command)
+
+    def _fetch(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
+        """The first machine's files are kept, as where they lie on a file system that machines share."""
+        lease_id, incarnation = instance.lease_id, instance.incarnation
+        output_folder(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _, domain in self._domains(map(str, names_of(self._site, instance)[:1])):
+            agent = LibvirtAgent(domain, TimeSlice(_CARRIES_FILES_S))
+            names, path_of = instance.files.outputs, partial(left_file, self._folder, lease_id, incarnation)
+            problems = asyncio.run(fetch_outputs(agent, names, path_of))
+            write_left_files(self._folder, lease_id, incarnation, problems)
 
     def _save(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
         for _, domain in self._domains(one.handle for one in machines):
@@ -284,7 +348,7 @@ class LibvirtProvider(Provider):
     def _send(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         self._moving.send(instance, list(self._domains(one.handle for one in machines)))
 
-    def _remove(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
+    def _remove(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         """The description goes last, so that a restart finds the rest by it."""
         for _, domain in self._domains(one.handle for one in machines):
             with unless_gone():
@@ -294,6 +358,27 @@ class LibvirtProvider(Provider):
                 remove_disks(self._host.connection, description)
                 _remove_console(description)
                 domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
+        keep_latest(self._folder, self._options.keep_outputs, self._living - {instance.lease_id})
+
+    # its host as a node
+
+    def refuse(self, order: Order, instances: Sequence[MachineInstance]) -> Problem | None:
+        """Say why the machines of a job that wants the host, or so many cores, cannot be here."""
+        if not (order.constraints.nodes or order.constraints.cores):
+            return None
+        try:
+            node = self._node(instances)
+        except (ConnectionError, libvirt.libvirtError) as error:
+            return Problem(str(error))
+        return does_not_fit(order, node, self._options.of_image(order.constraints.image))
+
+    def nodes(self, instances: Sequence[MachineInstance], free_slots: int) -> list[NodeFacts]:
+        """Describe the host; nothing of it is free where no slot is."""
+        node = replace(self._node(instances), bytes_per_s=self._transfers.bytes_per_s)
+        return [node if free_slots > 0 else without_room(node)]
+
+    def _node(self, instances: Sequence[MachineInstance]) -> NodeFacts:
+        return describe_node(self._host.connection, self._host.name, self._site, self._options, instances)
 
     def _domains(self, handles: Iterable[str]) -> Iterator[tuple[Name, Any]]:
         connection = self._host.connection
@@ -321,6 +406,28 @@ def _end_of(path: Path) -> str:
         return ""
 
 
+class LibvirtDriver(ReconciledDriver):
+    """The driver of a site whose guests have the agent: they run commands, which jobs and their files are made of."""
+
+    def __init__(self, setup: DriverSetup, make_provider: MakeProvider, options: LibvirtOptions) -> None:
+        super().__init__(setup, make_provider, options.settings)
+        self._folder = setup.folder
+        self._inputs = inputs_in(setup.folder)
+
+    @property
+    def input_folder(self) -> Path:
+        """Where inputs are brought to."""
+        return self._inputs
+
+    async def output_files(self, lease_id: int) -> dict[str, Path | str]:
+        """Give the files to be kept that the command of a lease's first machine has left."""
+        return await asyncio.to_thread(left_files, self._folder, lease_id)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Describe the host; raises ConnectionError where libvirt does not answer."""
+        return await asyncio.to_thread(self._reconciler.nodes)
+
+
 def libvirt_driver(setup: DriverSetup) -> ReconciledDriver:
     """Make the driver of a site under libvirt, or find its machines again.
 
@@ -331,8 +438,10 @@ def libvirt_driver(setup: DriverSetup) -> ReconciledDriver:
     def provider(store: InstanceStore[MachineInstance]) -> LibvirtProvider:
         uris = {PEER_URI: options.peer_uri, DATA_URI: options.data_uri}
         store.publish({key: uri for key, uri in uris.items() if uri is not None})
-        return LibvirtProvider(options, setup.site, Moving(setup.folder))
+        return LibvirtProvider(options, setup.site, setup.folder, Moving(setup.folder))
 
+    if options.guest_agent:
+        return LibvirtDriver(setup, provider, options)
     return ReconciledDriver(setup, provider, options.settings)
 
 

@@ -7,26 +7,39 @@ started twice is started once.
 
 import base64
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import libvirt
 import libvirt_qemu
 
 from leasehold.service.drivers.bounds import exit_status_in, one_line
+from leasehold.service.drivers.guest_agent import GuestAgent, Refused
+from leasehold.service.drivers.guest_files import WORK, bring_inputs
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.desired import Desired
-from leasehold.service.drivers.reconciler.provider import MachineInstance, MachineState, Seen
+from leasehold.service.drivers.reconciler.provider import (
+    MachineFailed,
+    MachineInstance,
+    MachineState,
+    Seen,
+    Unfinished,
+)
+from leasehold.service.drivers.staging import TransferRate
 
 # --- the guest agent --------------------------------------------------------------------------------------------------
 
 _WITHIN_S = 3
+_WORKS_WITHIN_S = 20
+"""What writes a file into a guest that is busy may take longer than what is asked at each look."""
 _MOST_BYTES = 64
 """Of the file with an exit status; it has four."""
-_ONCE = """\
+_ONCE = f"""\
 mkdir "$0" 2>/dev/null || exit 0
-"$@" > /dev/console 2>&1 < /dev/null
+{{ mkdir -p {WORK} && cd {WORK} && "$@"; }} > /dev/console 2>&1 < /dev/null
 echo $? > "$0/part" && mv "$0/part" "$0/status"
 """
 """A folder is made by one only, however many try; the status appears whole or not at all."""
@@ -36,13 +49,19 @@ _LONGEST_ERROR = 300
 _SAYS_NO = "unable to execute QEMU agent command"
 
 
-def refusal(error: libvirt.libvirtError) -> str:
-    """Give what the guest agent has answered, if that is the error; "" where there was no answer, or another error."""
-    says_no = error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR and _SAYS_NO in str(error)
-    return one_line(str(error).partition(_SAYS_NO)[2], _LONGEST_ERROR) if says_no else ""
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise Refused for an error that is an answer of the guest agent; where it did not answer, it may later."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR and _SAYS_NO in str(error):
+            why = one_line(str(error).partition(_SAYS_NO)[2], _LONGEST_ERROR)
+            raise Refused(f"its guest agent refused {why}") from error
+        raise
 
 
-class Nonsense(Exception):
+class Nonsense(MachineFailed):
     """A guest agent answered what no agent answers; root of that guest may have replaced it."""
 
 
@@ -50,7 +69,7 @@ def _answers(domain: Any) -> bool:  # noqa: ANN401 - libvirt-python carries no t
     """Whether the agent is there."""
     try:
         _ask(domain, "guest-ping")
-    except (libvirt.libvirtError, Nonsense):
+    except (libvirt.libvirtError, MachineFailed):
         return False
     return True
 
@@ -65,7 +84,7 @@ def _exit_status(domain: Any, lease_id: int) -> int | None:  # noqa: ANN401 - as
 
     Raises Nonsense where it has ended as no command can.
     """
-    with suppress(libvirt.libvirtError):
+    with suppress(libvirt.libvirtError, Refused):
         handle = _ask(domain, "guest-file-open", path=f"{_folder(lease_id)}/status", mode="r")
         read = _ask(domain, "guest-file-read", handle=handle, count=_MOST_BYTES)
         _ask(domain, "guest-file-close", handle=handle)
@@ -88,13 +107,63 @@ def _folder(lease_id: int) -> str:
     return f"/run/leasehold-{lease_id}"
 
 
-def _ask(domain: Any, command: str, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
+def _ask(domain: Any, command: str, *, within_s: int = _WITHIN_S, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
     message = json.dumps({"execute": command, "arguments": arguments})
-    answer = libvirt_qemu.qemuAgentCommand(domain, message, _WITHIN_S, 0)
+    with refusals():
+        answer = libvirt_qemu.qemuAgentCommand(domain, message, within_s, 0)
     try:
         return json.loads(answer)["return"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Nonsense(f"its guest agent answered {command} with something else than an answer") from error
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class TimeSlice:
+    """How long a step may carry files, from the first piece on: orders wait for it."""
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._until_s: float | None = None
+
+    def go_on(self) -> None:
+        """Raise Unfinished when it is over."""
+        now_s = time.monotonic()
+        if self._until_s is None:
+            self._until_s = now_s + self._length_s
+        elif now_s > self._until_s:
+            raise Unfinished
+
+
+_CARRIES = frozenset({"guest-file-read", "guest-file-write"})
+
+
+class LibvirtAgent(GuestAgent):
+    """One conversation with the agent of a domain; each command blocks until libvirt has its answer."""
+
+    written_at_once = 32 * 1024
+    """With 256 KiB in one command the agent of an interpreted guest did not answer within its deadline."""
+    read_at_once = 64 * 1024
+
+    def __init__(self, domain: Any, time_slice: TimeSlice) -> None:  # noqa: ANN401 - libvirt-python carries no types
+        self._domain = domain
+        self._time_slice = time_slice
+
+    async def answer(self, command: str, **arguments: object) -> object:
+        """Have the agent execute a command; raises what libvirt says where it does not answer."""
+        if command in _CARRIES:
+            self._time_slice.go_on()
+        return _ask(self._domain, command, within_s=_WORKS_WITHIN_S, **arguments)
+
+
+async def bring_before_command(
+    agent: GuestAgent, instance: MachineInstance, folder: Path, rate: TransferRate, brought: set[str]
+) -> None:
+    """Write the inputs of a command that has not begun; one that has, as before a move, may have changed them."""
+    has_begun = (await agent.run("test", ["-d", _folder(instance.lease_id)])).get("exitcode") == 0
+    if not has_begun:
+        await bring_inputs(agent, instance.files.inputs, folder, rate, brought)
 
 
 # --- the state of a domain --------------------------------------------------------------------------------------------

@@ -10,14 +10,16 @@ import libvirt
 import libvirt_qemu
 
 from leasehold.service.drivers.libvirt.domain import LOGIN_NETWORK
+from leasehold.service.drivers.libvirt.guest import refusals
 
 _SSH_PORT = 22
 _FORWARDED = re.compile(rf"^\s*TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+{_SSH_PORT}\s", re.MULTILINE)
 
 
 def let_in(domain: Any, user: str, ssh_key: str) -> None:  # noqa: ANN401 - libvirt-python carries no types
-    """Have the guest agent accept this public key for a user of the guest, in place of all others."""
-    domain.authorizedSSHKeysSet(user, [ssh_key], 0)
+    """Have the guest agent accept this public key for a user of the guest, in place of all others; raises Refused."""
+    with refusals():
+        domain.authorizedSSHKeysSet(user, [ssh_key], 0)
 
 
 def port_into(domain: Any, address: str) -> int | None:  # noqa: ANN401 - as above

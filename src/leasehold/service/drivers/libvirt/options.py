@@ -105,6 +105,7 @@ class LibvirtOptions:
         ),
     ] = None
     login_address: Annotated[str, login_address_of("the host")] = LOCAL
+    keep_outputs: Annotated[int, Whole("closed leases whose output files are stored", least=0)] = 1_000
     suspend: Annotated[bool, Flag("memory may be saved on the host")] = True
     poll_ms: Annotated[int, Seconds("polling interval while no orders are open", least_ms=50)] = 1_000
     boot_within_ms: Annotated[

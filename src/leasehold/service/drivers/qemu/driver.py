@@ -17,23 +17,24 @@ import structlog
 
 from leasehold.model.errors import InputError, UnknownName
 from leasehold.service.drivers.facts import Access, Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
-from leasehold.service.drivers.qemu.host import does_not_fit, hardware_for, memory_problem, node_facts, observe_host
-from leasehold.service.drivers.qemu.images.build import ImageBuilder
-from leasehold.service.drivers.qemu.images.image import Catalogue, default_folder
-from leasehold.service.drivers.qemu.instances import Handover, MemoryPlace, OtherSite, Prechecks, QemuInstance
-from leasehold.service.drivers.qemu.machine import WAITING, VirtualMachine, VmHardware, link_shared
-from leasehold.service.drivers.qemu.options import QemuOptions, read_options
-from leasehold.service.drivers.qemu.output import (
+from leasehold.service.drivers.output import (
     bound_consoles,
     bound_outputs,
     console_text,
     left_files,
     link_output,
+    link_shared,
     output_of,
     remove_output,
 )
-from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess, cancelled, gathered, uninterrupted
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.qemu.host import does_not_fit, hardware_for, memory_problem, node_facts, observe_host
+from leasehold.service.drivers.qemu.images.build import ImageBuilder
+from leasehold.service.drivers.qemu.images.image import Catalogue, default_folder
+from leasehold.service.drivers.qemu.instances import Handover, MemoryPlace, OtherSite, Prechecks, QemuInstance
+from leasehold.service.drivers.qemu.machine import WAITING, VirtualMachine, VmHardware
+from leasehold.service.drivers.qemu.options import QemuOptions, read_options
+from leasehold.service.drivers.qemu.process import QemuProcess, cancelled, gathered, uninterrupted
 from leasehold.service.drivers.qemu.site import QemuSite, files_at
 from leasehold.service.drivers.qemu.steps import (
     kill_all,
@@ -51,6 +52,7 @@ from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.loop import Backoff
 from leasehold.service.drivers.reconciler.order_rules import Action, is_out_of_date
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 # How an instance moves to another site of the same gateway, live if possible.
 #

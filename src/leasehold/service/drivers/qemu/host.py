@@ -18,7 +18,7 @@ from pathlib import Path
 
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.drivers.facts import NodeFacts, too_few
 from leasehold.service.drivers.protocol import Order, Problem
 from leasehold.service.drivers.qemu.images.image import Catalogue, Image
 from leasehold.service.drivers.qemu.images.toolchain import find_tool
@@ -33,7 +33,8 @@ from leasehold.service.drivers.qemu.machine import (
     make_layer,
 )
 from leasehold.service.drivers.qemu.options import AUTO, QemuOptions
-from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess
+from leasehold.service.drivers.qemu.process import QemuProcess
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 OVERHEAD_MIB = 160
 """What QEMU was seen to use beside the memory of a guest."""
@@ -123,8 +124,8 @@ def does_not_fit(order: Order, hardware: VmHardware, host: NodeFacts) -> Problem
             f"machines are built on {host.name} here, not on {', '.join(order.constraints.nodes)}", again=False
         )
     free_cores, cores = (host.free_cores, order.vms) if order.constraints.cores else (host.cores, 1)
-    too_few = _too_few(host, "cores", cores * hardware.cpus, host.cores, free_cores)
-    problem = too_few or memory_problem(order.vms, hardware, host)
+    lacking = too_few(host, "cores", cores * hardware.cpus, host.cores, free_cores)
+    problem = lacking or memory_problem(order.vms, hardware, host)
     if problem is not None and problem.full:
         return replace(problem, nodes=order.constraints.nodes)
     return problem
@@ -133,15 +134,7 @@ def does_not_fit(order: Order, hardware: VmHardware, host: NodeFacts) -> Problem
 def memory_problem(vms: int, hardware: VmHardware, host: NodeFacts) -> Problem | None:
     """Say why so many machines cannot have their memory here."""
     needed_mib = vms * (hardware.memory_mib + OVERHEAD_MIB)
-    return _too_few(host, "MiB of memory", needed_mib, host.memory_mib, host.free_memory_mib)
-
-
-def _too_few(host: NodeFacts, what: str, needed: int, there: int, free: int) -> Problem | None:
-    if needed > there:
-        return Problem(f"{host.name} has {there} {what}, and {needed} are needed", again=False)
-    if needed > free:
-        return Problem(f"{free} of {there} {what} are free on {host.name}, and {needed} are needed", full=True)
-    return None
+    return too_few(host, "MiB of memory", needed_mib, host.memory_mib, host.free_memory_mib)
 
 
 # The site's one node

@@ -18,8 +18,9 @@ import structlog
 
 from leasehold.service.drivers.login import LOCAL, closed_network
 from leasehold.service.drivers.qemu.images.image import Image
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, uninterrupted
+from leasehold.service.drivers.qemu.process import MachineDied, QemuProcess, uninterrupted
 from leasehold.service.drivers.qemu.qmp import NoAnswer, QmpConnection, connected, qmp_connection
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 QEMU = "qemu-system-x86_64"
 LAN_MAC, ACCESS_MAC = "52:54:00:4c:48:00", "52:54:00:4c:48:ff"
@@ -510,24 +511,6 @@ def base_of(layer: Path) -> Path | None:
     except (OSError, struct.error):  # it is just being made, or removed
         return None
     return Path(os.fsdecode(name)) if magic == _QCOW2_MAGIC and offset else None
-
-
-def link_shared(theirs: Path, ours: Path) -> None:
-    """Give a file of another site a name of our own, repeatably; it stays until both names are removed.
-
-    Raises MachineFailed.
-    """
-    try:
-        os.link(theirs, ours)
-    except FileExistsError:
-        if not theirs.samefile(ours):
-            ours.unlink()
-            link_shared(theirs, ours)
-    except FileNotFoundError:
-        if not ours.exists():
-            raise MachineFailed(f"{theirs} is not there any more") from None
-    except OSError as error:
-        raise MachineFailed(f"{theirs} cannot be shared: {error.strerror}") from None
 
 
 def _fsync(path: Path) -> None:

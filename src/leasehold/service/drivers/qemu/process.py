@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from leasehold.service.drivers.reconciler.provider import PermanentError
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 # In a session of its own, and a child of init from the start: it neither ends with its starter nor is its zombie.
 _DETACHED = ("setsid", "--fork")
@@ -24,10 +24,6 @@ _START_S = 60
 _DIES_WITHIN_S = 30
 _POLL_S = 0.005
 _LAST_LINES = 3
-
-
-class MachineFailed(PermanentError):
-    """A machine is lost, or cannot do what was ordered; says why."""
 
 
 class MachineDied(MachineFailed):

@@ -6,20 +6,19 @@ Whatever comes from a guest is bounded before it is believed (`leasehold.service
 """
 
 import asyncio
-import base64
 import json
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from secrets import randbelow
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from leasehold.service.drivers.bounds import exit_status_in, one_line, whole_in
-from leasehold.service.drivers.qemu.process import MachineFailed
-from leasehold.service.drivers.staging import TOO_LARGE
+from leasehold.service.drivers.guest_agent import GuestAgent, Refused
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 QMP_TIMEOUT_S = 30.0
 """A machine on a busy computer may be slow; one that does not answer for so long hangs."""
@@ -34,12 +33,6 @@ _SYNC_S = 1.0
 _RESET = b"\xff"
 _HIGHEST = 1 << 31
 _LAST_SIGNAL = 64
-_READ_AT_ONCE = 48 * 1024
-_WRITTEN_AT_ONCE = 2_400
-"""Bytes of a file. The line into a guest has no flow control: what comes while its buffer of 4 KiB is full is lost, so
-that one command, with these bytes in base64, has to fit."""
-_HEX_DIGITS = 64
-_ASK_AGAIN_S = 0.05
 _LONGEST_ERROR = 200
 
 IsAlive = Callable[[], bool]
@@ -48,10 +41,6 @@ IsAlive = Callable[[], bool]
 
 class NoAnswer(MachineFailed):
     """There was no answer in time, or the connection was closed."""
-
-
-class Refused(MachineFailed):
-    """QEMU or the guest agent will not do that; says why."""
 
 
 class JsonSocket:
@@ -214,12 +203,17 @@ async def qmp_connection(path: Path, is_alive: IsAlive) -> AsyncIterator[QmpConn
 # The guest agent
 
 
-class GuestAgent:
-    """One conversation with the agent of one guest.
+class SerialAgent(GuestAgent):
+    """One conversation with the agent of one guest, over a serial port.
 
     Every command here may be sent again: `run_once` runs a command the first time only, so that it
     does not matter which part of a conversation was lost when the machine was saved or moved.
     """
+
+    written_at_once = 2_400
+    """The line into a guest has no flow control: what comes while its buffer of 4 KiB is full is lost, so that one
+    command, with these bytes in base64, has to fit."""
+    read_at_once = 48 * 1024
 
     def __init__(self, stream: JsonSocket) -> None:
         self._stream = stream
@@ -242,7 +236,7 @@ class GuestAgent:
     async def run_once(self, key: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run a command in the guest, or find the one of this key; gives a number to ask `exit_status` with."""
         named = [f"{name}={value}" for name, value in environment.items()]
-        answer = await self._execute("guest-exec", path=RUN_ONCE, arg=[key, *command], env=named)
+        answer = await self.execute("guest-exec", path=RUN_ONCE, arg=[key, *command], env=named)
         number = whole_in(answer.get("pid"), 0, _HIGHEST)
         if number is None:
             raise Refused("the guest agent has begun a command, and given it no number")
@@ -254,7 +248,7 @@ class GuestAgent:
         Raises Refused for a number that the agent does not know, or no longer; MachineFailed for a status that
         no command can have: an agent that lies is of no more use.
         """
-        answer = await self._execute("guest-exec-status", pid=number)
+        answer = await self.execute("guest-exec-status", pid=number)
         if not answer.get("exited"):
             return None
         if "exitcode" in answer:
@@ -268,79 +262,16 @@ class GuestAgent:
 
     async def set_up(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """Have the guest set its network up; raises Refused where it could not."""
-        named = [f"{name}={value}" for name, value in environment.items()]
-        done = await self._finished(path=SET_UP, arg=list(words), env=named)
+        done = await self.run(SET_UP, words, env=[f"{name}={value}" for name, value in environment.items()])
         if done.get("exitcode") != 0:
             raise Refused(f"{SET_UP} ended with status {done.get('exitcode')!r:.20}")
 
-    # files
-
-    async def make_folder(self, path: str) -> None:
-        """Make a folder in the guest, if it is not there."""
-        await self._run("mkdir", "-p", path)
-
-    async def sha256(self, path: str) -> str:
-        """Give the SHA-256 of a file in the guest, "" where there is none."""
-        return (await self._run("sha256sum", path))[:_HEX_DIGITS]
-
-    async def _run(self, *applet: str) -> str:
-        """Run one of busybox's programs, and give what it writes."""
-        done = await self._finished(**{"path": "/bin/busybox", "arg": list(applet), "capture-output": True})
-        try:
-            return base64.b64decode(done.get("out-data", "")).decode("ascii")
-        except (TypeError, ValueError) as error:
-            raise Refused("the guest agent returned an output that cannot be read") from error
-
-    async def _finished(self, **how: object) -> Mapping[str, Any]:
-        """Run a program in the guest, and give what the agent says of its end."""
-        number = (await self._execute("guest-exec", **how)).get("pid")
-        while not (done := await self._execute("guest-exec-status", pid=number)).get("exited"):  # noqa: ASYNC110 - in a guest
-            await asyncio.sleep(_ASK_AGAIN_S)
-        return done
-
-    async def write_file(self, path: str, content: BinaryIO) -> None:
-        """Write a file in the guest, in place of any that is there."""
-        handle = await self._answer("guest-file-open", path=path, mode="wb")
-        try:
-            while piece := content.read(_WRITTEN_AT_ONCE):
-                await self._execute(
-                    "guest-file-write", **{"handle": handle, "buf-b64": base64.b64encode(piece).decode("ascii")}
-                )
-        finally:
-            with suppress(Refused):
-                await self._execute("guest-file-close", handle=handle)
-
-    async def read_file(self, path: str, most_bytes: int) -> AsyncIterator[bytes]:
-        """Read a file in the guest piece by piece; raises Refused where there is none, or more of it."""
-        handle = await self._answer("guest-file-open", path=path, mode="rb")
-        try:
-            while True:
-                answer = await self._execute("guest-file-read", handle=handle, count=_READ_AT_ONCE)
-                try:
-                    piece = base64.b64decode(answer["buf-b64"])
-                except (KeyError, TypeError, ValueError) as error:
-                    raise Refused("the guest agent returned a file that cannot be decoded") from error
-                most_bytes -= len(piece)
-                if most_bytes < 0:
-                    raise Refused(TOO_LARGE)
-                if not piece:
-                    return
-                yield piece
-        finally:
-            with suppress(Refused):
-                await self._execute("guest-file-close", handle=handle)
-
     async def set_time(self, now_ms: int) -> None:
         """Set the guest's clock, which has stood still while its memory was saved."""
-        await self._execute("guest-set-time", time=now_ms * 1_000_000)
+        await self.execute("guest-set-time", time=now_ms * 1_000_000)
 
-    async def _execute(self, command: str, **arguments: object) -> Mapping[str, Any]:
-        returned = await self._answer(command, **arguments)
-        if not isinstance(returned, dict):
-            raise Refused(f"guest agent, {command}: it has returned no object")
-        return returned
-
-    async def _answer(self, command: str, **arguments: object) -> object:
+    async def answer(self, command: str, **arguments: object) -> object:
+        """Have the agent execute a command; raises NoAnswer where it does not within its deadline, or Refused."""
         try:
             async with asyncio.timeout(AGENT_TIMEOUT_S):
                 await self.sync()
@@ -358,10 +289,10 @@ class GuestAgent:
 
 
 @asynccontextmanager
-async def agent_at(path: Path) -> AsyncIterator[GuestAgent]:
+async def agent_at(path: Path) -> AsyncIterator[SerialAgent]:
     """Talk to the agent behind a socket for as long as the block runs; raises NoAnswer where there is none."""
     stream = await JsonSocket.open(path, AGENT_TIMEOUT_S)
     try:
-        yield GuestAgent(stream)
+        yield SerialAgent(stream)
     finally:
         await stream.close()

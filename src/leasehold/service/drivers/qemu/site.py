@@ -12,15 +12,16 @@ from typing import Any
 
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import InputError
+from leasehold.service.drivers.output import console_file, output_folder
 from leasehold.service.drivers.protocol import DriverSetup, Observation, Phase, fault_of_exit
 from leasehold.service.drivers.qemu.images.image import Image, open_image
 from leasehold.service.drivers.qemu.instances import OtherSite, QemuInstance, QemuInstances, open_store
 from leasehold.service.drivers.qemu.limits import CgroupLimits
 from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, Place, VirtualMachine
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.output import console_file, output_folder
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess, Result, shielded
+from leasehold.service.drivers.qemu.process import MachineDied, QemuProcess, Result, shielded
 from leasehold.service.drivers.reconciler.driver import News
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 from leasehold.service.drivers.staging import TransferRate
 
 _PRIVATE = 0o700

@@ -6,31 +6,29 @@ is simply repeated.
 
 import asyncio
 import shutil
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from secrets import token_hex
 
 import structlog
 
+from leasehold.service.drivers.guest_agent import Refused
+from leasehold.service.drivers.guest_files import bring_inputs, fetch_outputs
+from leasehold.service.drivers.output import discard_output, keep_latest, left_file, write_left_files
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.qemu.instances import MemoryPlace, QemuInstance
 from leasehold.service.drivers.qemu.machine import GuestOver, VirtualMachine
-from leasehold.service.drivers.qemu.output import discard_output, keep_latest, left_file, write_left_files
-from leasehold.service.drivers.qemu.process import MachineFailed, gathered, uninterrupted, unless
-from leasehold.service.drivers.qemu.qmp import GuestAgent, NoAnswer, Refused, agent_at
+from leasehold.service.drivers.qemu.process import gathered, uninterrupted, unless
+from leasehold.service.drivers.qemu.qmp import NoAnswer, SerialAgent, agent_at
 from leasehold.service.drivers.qemu.site import QemuSite
 from leasehold.service.drivers.qemu.warm import warm_copy
-from leasehold.service.drivers.staging import MOST_OUTPUT_BYTES, content_path
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 MAX_BOOTS = 3
 """A guest that dies while it boots has done nothing yet: it boots again, so many times in all."""
 
 MAX_ATTEMPTS = 3
 _RETRY_S = 1.0
-
-WORK = "/work"
-"""The working folder in the guest; its own program has it, too."""
 
 _COMMAND_KEY = "command"
 _SEED_BYTES = 64
@@ -101,7 +99,7 @@ async def _set_up_guest(site: QemuSite, instance: QemuInstance, number: int, mac
             await site.progress(instance, number, is_up=True)
             if instance.files.inputs:
                 timeout.reschedule(None)  # files take as long as they take
-                await _bring_inputs(site, instance, agent)
+                await bring_inputs(agent, instance.files.inputs, site.inputs, site.transfers, set())
             if instance.command:
                 await _start_command(site, instance, number, agent)
     except TimeoutError:
@@ -111,7 +109,7 @@ async def _set_up_guest(site: QemuSite, instance: QemuInstance, number: int, mac
 # Its network
 
 
-async def _set_up_network(instance: QemuInstance, number: int, agent: GuestAgent) -> None:
+async def _set_up_network(instance: QemuInstance, number: int, agent: SerialAgent) -> None:
     """Give a guest its address among the machines of its lease, and let its user in."""
     hardware = instance.hardware
     if hardware is None or not (hardware.has_lan or hardware.lets_in):
@@ -131,48 +129,18 @@ def _addresses(machines: int) -> str:
 # Its files
 
 
-async def _bring_inputs(site: QemuSite, instance: QemuInstance, agent: GuestAgent) -> None:
-    """Write the inputs into the working folder of a guest; those that arrived before an interruption stay."""
-    try:
-        await agent.make_folder(WORK)
-        for file in instance.files.inputs:
-            path = f"{WORK}/{file.name}"
-            if await agent.sha256(path) == file.sha256:
-                continue
-            began_s = time.monotonic()
-            with content_path(site.inputs, file.sha256).open("rb") as content:
-                await agent.write_file(path, content)
-            found = await agent.sha256(path)
-            if found != file.sha256:
-                what = f"in the guest it has SHA-256 {found}, expected {file.sha256}"
-                raise MachineFailed(f"input {file.name!r} changed under way: {what}")
-            site.transfers.measure(file.size_bytes, time.monotonic() - began_s)
-    except Refused as error:
-        raise MachineFailed(f"its inputs could not be written: {error}") from error
-    except OSError as error:
-        raise MachineFailed(f"its inputs are not at the site any more: {error.strerror}") from error
-
-
-async def _keep_outputs(site: QemuSite, instance: QemuInstance, agent: GuestAgent) -> None:
+async def _keep_outputs(site: QemuSite, instance: QemuInstance, agent: SerialAgent) -> None:
     """Copy the files that a command has left out of its guest."""
-    problems: dict[str, str] = {}
-    for number, name in enumerate(instance.files.outputs):
-        path = left_file(site.folder, instance.lease_id, instance.incarnation, number)
-        problems[name] = ""
-        try:
-            with path.open("wb") as out:
-                async for piece in agent.read_file(f"{WORK}/{name}", MOST_OUTPUT_BYTES):
-                    out.write(piece)
-        except Refused as error:
-            path.unlink(missing_ok=True)
-            problems[name] = f"the command left no such file, or it cannot be read: {error}"
-    await uninterrupted(write_left_files, site.folder, instance.lease_id, instance.incarnation, problems)
+    lease_id, incarnation = instance.lease_id, instance.incarnation
+    names = instance.files.outputs
+    problems = await fetch_outputs(agent, names, lambda number: left_file(site.folder, lease_id, incarnation, number))
+    await uninterrupted(write_left_files, site.folder, lease_id, incarnation, problems)
 
 
 # Its command
 
 
-async def _start_command(site: QemuSite, instance: QemuInstance, number: int, agent: GuestAgent) -> None:
+async def _start_command(site: QemuSite, instance: QemuInstance, number: int, agent: SerialAgent) -> None:
     """Start the command in a guest, or find it there."""
     environment = {
         "LEASEHOLD_LEASE": str(instance.lease_id),
@@ -186,7 +154,7 @@ async def _start_command(site: QemuSite, instance: QemuInstance, number: int, ag
     await site.progress(instance, number, job=job)
 
 
-async def _has_command_ended(site: QemuSite, instance: QemuInstance, number: int, agent: GuestAgent) -> bool:
+async def _has_command_ended(site: QemuSite, instance: QemuInstance, number: int, agent: SerialAgent) -> bool:
     """Ask whether the command has ended, and record its exit status."""
     job = instance.progress[number].job
     if job is not None:

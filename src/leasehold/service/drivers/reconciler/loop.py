@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.drivers.facts import Access
+from leasehold.service.drivers.facts import Access, NodeFacts
 from leasehold.service.drivers.protocol import Clock, Observation, Order, Phase, Problem
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Key
@@ -25,6 +25,8 @@ from leasehold.service.drivers.reconciler.provider import (
     Provider,
     Step,
     TransientError,
+    Unfinished,
+    have_booted,
     nodes_of,
 )
 from leasehold.service.drivers.reconciler.store import InstanceStore
@@ -172,6 +174,16 @@ class Reconciler:
             instance = None if current is None else replace(current)
         return [] if instance is None or not instance.ssh_key else self._provider.access(instance)
 
+    def nodes(self) -> list[NodeFacts]:
+        """Describe the nodes of the site; raises ConnectionError where they cannot be observed."""
+        with self._lock:
+            instances = [replace(one) for one in self._instances.all()]
+            free_slots = self._instances.slots - self._instances.used_vms
+        try:
+            return self._provider.nodes(instances, free_slots)
+        except Exception as error:
+            raise ConnectionError(f"nodes cannot be observed: {error}") from error
+
     def close(self) -> None:
         """Stop; steps under way are finished."""
         self._is_closed = True
@@ -184,17 +196,17 @@ class Reconciler:
     def _follow(self, order: Order, site_problem: str) -> Problem | None:
         if site_problem and order.verb in BRINGS_UP:
             return Problem(site_problem)
-        return self._instances.follow(order, self._clock(), lambda action: self._refuse(action, order))
+        cores = order.constraints.cores
+        return self._instances.follow(order, self._clock(), lambda action: self._refuse(action, order), cores=cores)
 
     def _refuse(self, action: Action, order: Order) -> Problem | None:
-        """Say what is asked for that machines cannot have whose provider places them."""
-        if action is not Action.RESUME and order.constraints.nodes:
-            return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
+        """Say what is asked for that machines cannot have."""
+        lacking = None
         if action is not Action.RESUME:
-            lacking = no_such_image(order, self._provider.capabilities)
-            if lacking is not None:
-                return lacking
-        return self._instances.no_room_for(order)
+            lacking = no_such_image(order, self._provider.capabilities) or self._provider.refuse(
+                order, self._instances.all()
+            )
+        return lacking or self._instances.no_room_for(order)
 
     def _write(self) -> None:
         self._instances.flush(self._store.write)
@@ -276,7 +288,9 @@ class Reconciler:
             return
         now_ms, status = self._clock(), self._provider.status_of(instance, machines)
         phase, detail, fault = status.phase, status.detail, status.fault
-        if phase is Phase.STARTING and now_ms - instance.since_ms > self._settings.boot_within_ms:
+        # Files take as long as they take.
+        is_late = now_ms - instance.since_ms > self._settings.boot_within_ms
+        if phase is Phase.STARTING and is_late and not (instance.files.inputs and have_booted(instance, machines)):
             phase, detail = Phase.FAILED, detail or f"not up within {self._settings.boot_within_ms // 1000} s"
         instance.came_up |= phase in {Phase.RUNNING, Phase.ENDED}
         before, instance.nodes = instance.nodes, nodes_of(instance, machines)
@@ -329,7 +343,10 @@ class Reconciler:
         except Exception as raised:  # noqa: BLE001 - a step may fail in any way, and is retried
             error = raised
         with self._lock:
-            self._conclude(step, instance.key, error)
+            if isinstance(error, Unfinished):
+                self._backoff.succeeded(instance.key)
+            else:
+                self._conclude(step, instance.key, error)
             self._write()
             self._under_way.discard(instance.key)
         self._wake.set()

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.drivers.facts import Access
-from leasehold.service.drivers.protocol import Capabilities, Phase, fault_of_exit
+from leasehold.service.drivers.facts import Access, NodeFacts
+from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, fault_of_exit
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
 from leasehold.service.drivers.reconciler.instances import Key
 
@@ -23,12 +23,14 @@ class MachineInstance(DesiredInstance):
 
     ``created``          whether something may have been created of them
     ``came_up``          whether all of them ran once, or may have been sent: none is created again after that
+    ``cores``            of each machine; 0: as many as the site gives
     ``command_started``  whether their command was started, and whatever else has to be done in them before
     """
 
     created: bool = False
     came_up: bool = False
     command_started: bool = False
+    cores: int = 0
 
     @property
     def never_existed(self) -> bool:
@@ -49,6 +51,8 @@ class MachineState(StrEnum):
     LEAVING = "leaving"
     """On its way to being saved, or to being gone."""
     SAVED = "saved"
+    FINISHED = "finished"
+    """Its command has ended, and `Step.FETCH` is still to be done."""
     ENDED = "ended"
     FAILED = "failed"
 
@@ -88,6 +92,8 @@ class Step(StrEnum):
     RESUME = "resume"
     RUN = "run"
     """Do in them what has to be done there, as letting their user in, and start their command, if they have one."""
+    FETCH = "fetch"
+    """Keep the files that their command has left."""
     SAVE = "save"
     AWAIT = "await"
     """Check whether they may still come from another site."""
@@ -97,6 +103,14 @@ class Step(StrEnum):
 
 class PermanentError(LeaseholdError):
     """A step will never succeed; the instance has failed."""
+
+
+class MachineFailed(PermanentError):
+    """A machine is lost, or cannot do what was ordered; says why."""
+
+
+class Unfinished(Exception):
+    """A step has done a part of its work, and will do more when it is taken again; nothing went wrong."""
 
 
 class TransientError(LeaseholdError):
@@ -141,6 +155,16 @@ class Provider(ABC):
         """Choose the step that brings an instance nearer to its desired state; None: none is needed, or helps."""
         return next_step(instance, machines)
 
+    def refuse(self, order: Order, instances: Sequence[MachineInstance]) -> Problem | None:  # noqa: ARG002 - for those that need it
+        """Say why the machines of an order cannot be made, whose nodes are not chosen by those who order them."""
+        if order.constraints.nodes:
+            return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
+        return None
+
+    def nodes(self, instances: Sequence[MachineInstance], free_slots: int) -> list[NodeFacts]:  # noqa: ARG002 - for those that need it
+        """Describe the nodes that jobs may choose from, with so many slots free."""
+        return []
+
     def status_of(self, instance: MachineInstance, machines: Sequence[Machine]) -> Status:
         """Say what its machines mean for an instance that is not leaving."""
         return status_of(instance, machines)
@@ -159,9 +183,16 @@ class Provider(ABC):
 
 # observed state
 
-_UP = frozenset({MachineState.UP, MachineState.ENDED})
+_UP = frozenset({MachineState.UP, MachineState.FINISHED, MachineState.ENDED})
 _HAS_BOOTED = _UP | {MachineState.READY}
-_RUNS_ON = frozenset({MachineState.UP, MachineState.READY, MachineState.PENDING, MachineState.ARRIVING})
+_RUNS_ON = frozenset(
+    {MachineState.UP, MachineState.FINISHED, MachineState.READY, MachineState.PENDING, MachineState.ARRIVING}
+)
+
+
+def have_booted(instance: MachineInstance, machines: Sequence[Machine]) -> bool:
+    """Whether all of its machines have booted, though something may still have to be done in them."""
+    return _all_are(machines, instance, _HAS_BOOTED)
 
 
 def status_of(instance: MachineInstance, machines: Sequence[Machine]) -> Status:
@@ -243,6 +274,8 @@ def next_step(  # noqa: PLR0911 - a list of cases
         return Step.SAVE if any(map(_has_to_be_saved, machines)) else None
     if MachineState.SAVED in states:
         return Step.RESUME
+    if MachineState.FINISHED in states:
+        return Step.FETCH
     # Of all at once: that it was done is known of the instance, and not of each machine.
     return Step.RUN if MachineState.READY in states and states <= _HAS_BOOTED else None
 

@@ -13,10 +13,13 @@ from itertools import groupby
 from pathlib import Path
 
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.qemu.machine import link_shared
+from leasehold.service.drivers.guest_files import PART
+from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 CONSOLE, OUTPUT, ERROR, CUT, NAMES = ".log", ".out", ".err", ".cut", ".names"
-_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut|names|file\d+)")
+_NAME = re.compile(
+    rf"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut|(names|file\d+)({PART})?)"
+)
 _MOST_SHOWN = 256 * 1024
 """Bytes of each file."""
 
@@ -62,7 +65,14 @@ def left_file(folder: Path, lease_id: int, incarnation: int, number: int) -> Pat
 def write_left_files(folder: Path, lease_id: int, incarnation: int, problems: Mapping[str, str]) -> None:
     """Write down which files a command has left, and why others could not be had: a problem for each name, or ""."""
     path = output_folder(folder) / f"{lease_id}.0.{incarnation}{NAMES}"
-    path.write_text(json.dumps(problems), encoding="utf-8")
+    part = path.with_name(path.name + PART)
+    part.write_text(json.dumps(problems), encoding="utf-8")
+    part.replace(path)
+
+
+def has_left_files(folder: Path, lease_id: int, incarnation: int) -> bool:
+    """Whether what a command has left in this incarnation of its lease was written down."""
+    return (output_folder(folder) / f"{lease_id}.0.{incarnation}{NAMES}").exists()
 
 
 def left_files(folder: Path, lease_id: int) -> dict[str, Path | str]:
@@ -103,6 +113,24 @@ def link_output(theirs: Path, ours: Path, lease_id: int) -> None:
     for key, path in _files(theirs):
         if key[0] == lease_id:
             link_shared(path, output_folder(ours) / path.name)
+
+
+def link_shared(theirs: Path, ours: Path) -> None:
+    """Give a file of another site a name of our own, repeatably; it stays until both names are removed.
+
+    Raises MachineFailed.
+    """
+    try:
+        os.link(theirs, ours)
+    except FileExistsError:
+        if not theirs.samefile(ours):
+            ours.unlink()
+            link_shared(theirs, ours)
+    except FileNotFoundError:
+        if not ours.exists():
+            raise MachineFailed(f"{theirs} is not there any more") from None
+    except OSError as error:
+        raise MachineFailed(f"{theirs} cannot be shared: {error.strerror}") from None
 
 
 def remove_output(folder: Path, lease_id: int, up_to_incarnation: int) -> None:
