@@ -92,9 +92,13 @@ def _single_us(index: NodeIndex, jobs: Sequence[Job]) -> list[float]:
         begun_ns = thread_time_ns()
         for edge in list(islice(SequentialResourceSets(index, NOW).edges(job, ()), job.needs.nodes)):
             node = index.node(edge.node)
-            index.put(replace(node, free=node.free - job.needs.amounts))
+            index.put(replace(node, free=_left(node.free, job.needs.amounts)))
         times_us.append((thread_time_ns() - begun_ns) / 1e3)
     return times_us
+
+
+def _left(free: Amounts, used: Amounts) -> Amounts:
+    return Amounts(free.cores - used.cores, free.memory_mib - used.memory_mib, free.disk_mib - used.disk_mib)
 
 
 def _mean_weight_s(found: Assignment) -> float:

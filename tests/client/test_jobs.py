@@ -17,7 +17,7 @@ from leasehold.protocol.nodes import NodeFilter
 NODE = {
     "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
     "free_memory_mib": 12_288, "disk_mib": 9, "free_disk_mib": 8, "cpu_mhz": 2400, "bytes_per_s": 0,
-    "gpus": 0, "free_gpus": 0, "gpu_model": "",
+    "gpus": 0, "gpu_shares": 1, "free_gpus": [], "gpu_model": "",
     "software": ["gcc 12.2"], "packages": 1, "is_host": True, "runs": True, "takes_files": True,
     "problem": "", "fault": "",
     "failures": 1, "failed_at": MOMENT, "first_seen_at": MOMENT, "seen_at": MOMENT,

@@ -66,6 +66,12 @@ class WorldNode:
         """What is used of it."""
         return sum(self.runs.values(), NOTHING)
 
+    @property
+    def left(self) -> Amounts:
+        """What is not used of it. Raises InvalidField where more is used than there is."""
+        total, used = self.able.total, self.used
+        return Amounts(total.cores - used.cores, total.memory_mib - used.memory_mib, total.disk_mib - used.disk_mib)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldTimes:
@@ -165,7 +171,7 @@ class JobWorld:
             SeenNode(
                 Node(
                     capabilities=node.able,
-                    free=node.able.total - node.used,
+                    free=node.left,
                     seen_ms=self.now_ms if node.is_reached else 1,
                 ),
                 is_host=node.is_host,

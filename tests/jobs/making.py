@@ -15,6 +15,7 @@ from leasehold.jobs.events import ImagesSeen, JobEvent, JobSubmitted, NodesSeen,
 from leasehold.jobs.job import Backup, Fault, JobRequest
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
+from leasehold.matching.devices import devices_of
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.nodes import Network, Node, NodeCapabilities
@@ -37,10 +38,11 @@ def ask(
     backup: Backup = Backup.NONE,
     reliability: float | None = None,
     restarts: int = 3,
+    gpu_milli: int = 0,
 ) -> JobRequest:
     """Ask for a job."""
     wanted = Needs(
-        amounts=Amounts(cores, memory_mib, 0),
+        amounts=Amounts(cores, memory_mib, 0, devices_of(gpu_milli)),
         execution_ms=execution_ms,
         nodes=nodes,
         software=tuple(software(one) for one in needs.split(";") if one),

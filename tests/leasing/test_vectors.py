@@ -99,7 +99,7 @@ NODES = st.lists(
         memory_mib=st.integers(0, 6),
         gpu_model=st.sampled_from(["a100", "t4"]),
         gpus=st.integers(0, 3),
-        gpu_shares=st.sampled_from([1, 2, 4]),
+        gpu_shares=st.sampled_from([0, 1, 2, 4]),
     ),
     min_size=1,
     max_size=3,
@@ -153,7 +153,7 @@ def test_starts_are_the_earliest_and_no_device_is_given_twice(
                         name,
                         f"gpu{device}",
                         at_ms,
-                        node.gpu_shares if shape.gpu_milli >= 1_000 else node.shares_for(shape.gpu_milli),
+                        max(1, node.gpu_shares) if shape.gpu_milli >= 1_000 else node.shares_for(shape.gpu_milli),
                     )
             if shape.gpu_milli >= 1_000:
                 assert len(set(devices)) == len(devices) == machines * shape.gpu_milli // 1_000
@@ -163,7 +163,7 @@ def test_starts_are_the_earliest_and_no_device_is_given_twice(
     for (name, what, _), amount in taken.items():
         node = next(one for one in nodes if one.name == name)
         limits = {"cores": node.cores, "memory": node.memory_mib or 1 << 60}
-        assert amount <= limits.get(what, node.gpu_shares)
+        assert amount <= limits.get(what, max(1, node.gpu_shares))
 
 
 def _add(taken: dict[tuple[str, str, int], int], name: str, what: str, at_ms: int, amount: int) -> None:
@@ -178,6 +178,9 @@ def _count(
     for node in nodes:
         if shape.gpu_milli and (not node.gpus or shape.gpu_model not in ("", node.gpu_model)):
             continue
+        if 0 < shape.gpu_milli < 1_000 and not node.gpu_shares:
+            continue
+        shares = max(1, node.gpu_shares)
 
         def free(what: str, capacity: int, node: NodeResources = node) -> int:
             return capacity - max(taken.get((node.name, what, at_ms), 0) for at_ms in times)
@@ -186,11 +189,11 @@ def _count(
         if node.memory_mib:
             most = min(most, free("memory", node.memory_mib) // shape.memory_mib)
         if shape.gpu_milli:
-            each = [free(f"gpu{i}", node.gpu_shares) for i in range(node.gpus)]
+            each = [free(f"gpu{i}", shares) for i in range(node.gpus)]
             if shape.gpu_milli >= 1_000:
-                most = min(most, each.count(node.gpu_shares) // (shape.gpu_milli // 1_000))
+                most = min(most, each.count(shares) // (shape.gpu_milli // 1_000))
             else:
-                part = -(-shape.gpu_milli * node.gpu_shares // 1_000)
+                part = -(-shape.gpu_milli * shares // 1_000)
                 most = min(most, sum(one // part for one in each))
         if shape.nodes:
             most = min(most, shape.nodes.count(node.name))

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from leasehold.matching.assignment import Edge
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import installed, software
@@ -23,11 +24,11 @@ def make_job(
     deadline_ms: int | None = None,
     inputs: tuple[InputFile, ...] = (),
     outputs: tuple[str, ...] = (),
-    gpus: int = 0,
+    gpu_milli: int = 0,
     gpu_model: str = "",
 ) -> Job:
     wanted = Needs(
-        amounts=Amounts(cores, memory_mib, disk_mib, gpus),
+        amounts=Amounts(cores, memory_mib, disk_mib, devices_of(gpu_milli)),
         gpu_model=gpu_model,
         execution_ms=execution_ms,
         nodes=nodes,
@@ -55,16 +56,18 @@ def make_node(
     takes_files: bool = True,
     gpus: int = 0,
     gpu_model: str = "",
+    gpu_shares: int = 1,
 ) -> Node:
     able = NodeCapabilities(
         name=name,
-        total=Amounts(cores, memory_mib, disk_mib, gpus),
+        total=Amounts(cores, memory_mib, disk_mib, devices_of(1_000 * gpus)),
         cpu_mhz=cpu_mhz,
         software=installed((has or {}).items()),
         place=place,
         bytes_per_s=bytes_per_s,
         takes_files=takes_files,
         gpu_model=gpu_model,
+        gpu_shares=gpu_shares,
     )
     left = able.total if free is None else free
     return Node(capabilities=able, free=left, waiting_ms=waiting_ms, seen_ms=seen_ms)

@@ -11,6 +11,8 @@ from leasehold.matching.verdict import FITS, Feasibility, Verdict, Why, never, s
 from leasehold.model.errors import InvalidField
 
 HALF = Amounts(2, 500, 500)
+TWO_HALVES = Amounts(4, 1_000, 1_000, (500, 500))
+WHOLE_T4: dict[str, Any] = {"gpu_model": "t4", "gpu_shares": 0}
 STORED = InputFile("sky.fits", 10, "", sha256="ab" * 32)
 ELSEWHERE = InputFile("sky.fits", 10, "store")
 """It is read from where it lies: nobody brings it."""
@@ -31,12 +33,20 @@ ELSEWHERE = InputFile("sky.fits", 10, "store")
         ({"memory_mib": 1_001}, {}, never(Why.TOO_LITTLE_MEMORY)),
         ({"cpu_mhz": 2_001}, {}, never(Why.CPU_TOO_SLOW)),
         ({"disk_mib": 1_001}, {}, never(Why.TOO_LITTLE_DISK)),
-        ({"gpus": 1}, {}, never(Why.TOO_FEW_GPUS)),
-        ({"gpus": 3, "gpu_model": "a100"}, {"gpus": 2, "gpu_model": "t4"}, never(Why.TOO_FEW_GPUS)),
-        ({"gpus": 1, "gpu_model": "a100"}, {"gpus": 2, "gpu_model": "t4"}, never(Why.OTHER_GPU_MODEL)),
-        ({"gpus": 1}, {"gpus": 2, "gpu_model": "t4", "free": HALF}, wait(Why.GPUS_IN_USE)),
-        ({"gpus": 2}, {"gpus": 2, "gpu_model": "t4"}, FITS),
-        ({"gpus": 2, "gpu_model": "t4"}, {"gpus": 2, "gpu_model": "t4"}, FITS),
+        ({"gpu_milli": 1_000}, {}, never(Why.TOO_FEW_GPUS)),
+        ({"gpu_milli": 500}, {}, never(Why.TOO_FEW_GPUS)),
+        ({"gpu_milli": 3_000, "gpu_model": "a100"}, {"gpus": 2, "gpu_model": "t4"}, never(Why.TOO_FEW_GPUS)),
+        ({"gpu_milli": 1_000, "gpu_model": "a100"}, {"gpus": 2, "gpu_model": "t4"}, never(Why.OTHER_GPU_MODEL)),
+        ({"gpu_milli": 500, "gpu_model": "a100"}, {"gpus": 2, **WHOLE_T4}, never(Why.OTHER_GPU_MODEL)),
+        ({"gpu_milli": 500}, {"gpus": 2, **WHOLE_T4}, never(Why.GPUS_LENT_WHOLE)),
+        ({"gpu_milli": 1_000}, {"gpus": 2, **WHOLE_T4}, FITS),
+        ({"gpu_milli": 500}, {"gpus": 1, "gpu_model": "t4"}, FITS),
+        ({"gpu_milli": 1_000}, {"gpus": 2, "gpu_model": "t4", "free": HALF}, wait(Why.GPUS_IN_USE)),
+        ({"gpu_milli": 1_000}, {"gpus": 2, "gpu_shares": 2, "free": TWO_HALVES}, wait(Why.GPUS_IN_USE)),
+        ({"gpu_milli": 600}, {"gpus": 2, "gpu_shares": 2, "free": TWO_HALVES}, wait(Why.GPUS_IN_USE)),
+        ({"gpu_milli": 500}, {"gpus": 2, "gpu_shares": 2, "free": TWO_HALVES}, FITS),
+        ({"gpu_milli": 2_000}, {"gpus": 2, "gpu_model": "t4"}, FITS),
+        ({"gpu_milli": 2_000, "gpu_model": "t4"}, {"gpus": 2, "gpu_model": "t4"}, FITS),
         ({"cores": 3}, {"free": HALF}, wait(Why.CORES_IN_USE)),
         ({"memory_mib": 501}, {"free": HALF}, wait(Why.MEMORY_IN_USE)),
         ({"disk_mib": 501}, {"free": HALF}, wait(Why.DISK_IN_USE)),

@@ -202,7 +202,7 @@ class JobOptions:
         str,
         typer.Option(
             metavar="[MODEL:]N",
-            help="Whole GPUs of each node: a100:2, or 2 of any model; default: none.",
+            help="GPUs of each node: a100:2, a100:0.5 (half of one), or 2 of any model; default: none.",
             rich_help_panel=NEEDS,
             show_default="none",
         ),

@@ -220,7 +220,13 @@ class NodeGpus:
     model: Annotated[str, Text("model, such as a100; a MIG instance is a model of its own, such as a100_1g.10gb")]
     count: Annotated[int, Whole("number of devices", most=MOST_DEVICES)] = 1
     shares: Annotated[
-        int, Whole("number of parts in which each device can be lent; 1: only whole", most=MOST_SHARES)
+        int,
+        Whole(
+            "number of parts in which each device can be lent",
+            more="; with 1 a request for a fraction takes a whole device, with 0 there are no fractions",
+            least=0,
+            most=MOST_SHARES,
+        ),
     ] = 1
 
 

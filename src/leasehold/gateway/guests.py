@@ -7,7 +7,7 @@ Migratable lease that has lost its place, until `leasehold.gateway.relocation` f
 instant). How guests lose their place is in `leasehold.gateway.preemption`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
@@ -19,8 +19,8 @@ from leasehold.model.effect import MigrateLease, ResumeLease, SuspendLease
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.request import LeaseType, Request
-from leasehold.model.resources import MachineShape, room_for
+from leasehold.model.request import GPU_MILLI, LeaseType, Request
+from leasehold.model.resources import MachineShape, NodeResources, room_for
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
 GUESTS_IN_FREE_ROOM = "guests-in-free-room"
@@ -435,13 +435,19 @@ def why_never(settings: SiteSettings, request: Request) -> Reason:
         if request.gpu_milli:
             return Reason.NO_SUCH_GPU
         return Reason.WIDER_THAN_SITE if request.vms > settings.slots else Reason.NO_NODE_FITS
-    shape = MachineShape.of(request)
-    if room_for(settings.nodes, shape):
+    if room_for(settings.nodes, MachineShape.of(request)):
         return Reason.WIDER_THAN_SITE
-    has_gpu = not request.gpu_milli or any(
-        node.gpus and request.gpu_model in ("", node.gpu_model) for node in settings.nodes
-    )
-    return Reason.NO_NODE_FITS if has_gpu else Reason.NO_SUCH_GPU
+    return why_on_no_node(settings.nodes, request)
+
+
+def why_on_no_node(nodes: Iterable[NodeResources], request: Request) -> Reason:
+    """Say why not one machine of a request has room on an empty node: its GPUs, or its size."""
+    if not request.gpu_milli:
+        return Reason.NO_NODE_FITS
+    shares = [node.gpu_shares for node in nodes if node.gpus and request.gpu_model in ("", node.gpu_model)]
+    if not shares:
+        return Reason.NO_SUCH_GPU
+    return Reason.GPUS_LENT_WHOLE if request.gpu_milli < GPU_MILLI and not any(shares) else Reason.NO_NODE_FITS
 
 
 def _is_lent_without_preemption(lease: Lease) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from leasehold.gateway.guests import why_on_no_node
 from leasehold.gateway.settings import SiteSettings, can_serve, lacks
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField
@@ -18,7 +19,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.model.resources import MachineShape, NodeResources, gpus_of, is_plain, room_for
+from leasehold.model.resources import MachineShape, NodeResources, is_plain, room_for
 from leasehold.routing.moments import StreamMoments
 from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
 
@@ -433,9 +434,7 @@ class SiteRegistry:
         nodes, shape = list(self.nodes()), MachineShape.of(request)
         if room_for(nodes, shape) or (is_plain(request) and not all(one.settings.nodes for one in self.own.values())):
             return Reason.WIDER_THAN_ANY_SITE
-        models = gpus_of(nodes)
-        has_gpu = not request.gpu_milli or (request.gpu_model in models if request.gpu_model else bool(models))
-        return Reason.NO_NODE_FITS if has_gpu else Reason.NO_SUCH_GPU
+        return why_on_no_node(nodes, request)
 
     def nodes(self) -> Iterator[NodeResources]:
         """Iterate over the nodes of all sites that state theirs."""

@@ -19,6 +19,7 @@ from typing import Any
 from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.job import NOT_YET, Fault, site_of
 from leasehold.matching.choice import NodePool
+from leasehold.matching.devices import have_shares, less, more
 from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.node_index import NodeIndex
 from leasehold.matching.nodes import Network, Node, NodeCapabilities
@@ -233,7 +234,7 @@ class SchedulableNodes:
         left = self._left.pop(node.name, ())
         if later := [one for one in left if one.at_ms > node.seen_ms]:
             self._left[node.name] = later
-        self._note_shrunk(node.name, node.capabilities.total)
+        self._note_shrunk(node.name)
         if is_newer:
             del self.out[node.name]
         return is_newer and out is not None and out.fault is not None
@@ -504,11 +505,20 @@ class SchedulableNodes:
         """Give what all open attempts on a node were promised."""
         return _sum(one.amounts for one in self._held.get(name, {}).values())
 
-    def _note_shrunk(self, name: str, total: Amounts) -> None:
-        if total.holds(self.promised(name)):
+    def _note_shrunk(self, name: str) -> None:
+        if self.has_room_for_promises(name):
             self.shrunk.discard(name)
         else:
             self.shrunk.add(name)
+
+    def has_room_for_promises(self, name: str) -> bool:
+        """Whether a node with nothing else on it has room for all that was promised there; so has an unknown one."""
+        seen = self._seen.get(name)
+        if seen is None:
+            return True
+        able, promised = seen.node.capabilities, self.promised(name)
+        rest = replace(promised, gpus=())
+        return able.total.holds(rest) and have_shares(able.total.gpus, promised.gpus, able.shares)
 
     def among(self, names: Iterable[str]) -> NodePool:
         """Give a few nodes alone, those of them that can be used."""
@@ -583,8 +593,9 @@ class SchedulableNodes:
         unseen += _sum(one.amounts for one in others if not 0 <= one.begun_ms < node.seen_ms)
         if anywhere:
             unseen += self._unseen(site_of(node.name), node.seen_ms)
-        free = _less(node.free + _sum(one.amounts for one in left), unseen)
-        free = _lesser(free, _less(node.capabilities.total, everything))
+        total, shares = node.capabilities.total, node.capabilities.shares
+        free = _more(node.free, _sum(one.amounts for one in left), shares) if left else node.free
+        free = _lesser(_less(free, unseen, shares), _less(total, everything, shares))
         return replace(seen, node=replace(node, free=free, seen_ms=seen_ms))
 
     # --- what is kept --------------------------------------------------------------------------------------
@@ -642,13 +653,23 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
     return sum(amounts, NOTHING)
 
 
-def _less(one: Amounts, other: Amounts) -> Amounts:
-    """Subtract, and where there is not so much leave nothing."""
+def _more(free: Amounts, back: Amounts, shares: int) -> Amounts:
+    """Add what was given back, GPUs to the devices that may have had it."""
+    return Amounts(
+        free.cores + back.cores,
+        free.memory_mib + back.memory_mib,
+        free.disk_mib + back.disk_mib,
+        more(free.gpus, back.gpus, shares),
+    )
+
+
+def _less(one: Amounts, other: Amounts, shares: int = 1) -> Amounts:
+    """Subtract, and where there is not so much leave nothing; ``shares`` are those of each GPU."""
     return Amounts(
         max(0, one.cores - other.cores),
         max(0, one.memory_mib - other.memory_mib),
         max(0, one.disk_mib - other.disk_mib),
-        max(0, one.gpus - other.gpus),
+        less(one.gpus, other.gpus, shares),
     )
 
 
@@ -657,5 +678,5 @@ def _lesser(one: Amounts, other: Amounts) -> Amounts:
         min(one.cores, other.cores),
         min(one.memory_mib, other.memory_mib),
         min(one.disk_mib, other.disk_mib),
-        min(one.gpus, other.gpus),
+        tuple(map(min, one.gpus, other.gpus)),
     )

@@ -30,11 +30,13 @@ from leasehold.jobs.settings import Matching
 from leasehold.jobs.state import SchedulerState
 from leasehold.matching.assignment import Edge, optimal
 from leasehold.matching.choice import Chooser, NodePool, Physical, Virtual, judge_hosts
-from leasehold.matching.needs import Job
+from leasehold.matching.needs import Job, Needs
 from leasehold.matching.nodes import EvaluationTime
 from leasehold.matching.reliability import CandidateNode, CopyMode, CopyPlan, PlanSearch, ReliabilityGoal, cheapest_plan
 from leasehold.matching.resource_sets import JointResourceSets, SequentialResourceSets
 from leasehold.matching.verdict import Feasibility, Verdict, Why, nearness, never, wait
+from leasehold.model.request import GPU_MILLI
+from leasehold.model.resources import gpus_text
 
 _NAMED = 3
 """So many nodes that are down are named."""
@@ -147,7 +149,7 @@ class PlaceFinder:
             (needs.amounts.memory_mib, "MiB", "total.memory_mib", Why.TOO_LITTLE_MEMORY),
             (needs.cpu_mhz, "MHz", "cpu_mhz", Why.CPU_TOO_SLOW),
             (needs.amounts.disk_mib, "MiB", "total.disk_mib", Why.TOO_LITTLE_DISK),
-            (needs.amounts.gpus, "GPU" if needs.amounts.gpus == 1 else "GPUs", "total.gpus", Why.TOO_FEW_GPUS),
+            (len(needs.amounts.gpus), "GPUs", "gpus", Why.TOO_FEW_GPUS),
         )
         for amount, unit, which, why in sizes:
             size = attrgetter(f"capabilities.{which}")
@@ -156,7 +158,8 @@ class PlaceFinder:
             most = max(map(size, nodes), default=0)
             if amount > most:
                 there = f"more than {most} {unit}" if most else "any"
-                return never(why, f"asks for {amount} {unit} on each node, and none has {there}")
+                asked = _gpus(needs) if why is Why.TOO_FEW_GPUS else f"{amount} {unit}"
+                return never(why, f"asks for {asked} on each node, and none has {there}")
         grounds = [self._inventory.with_down(site) for site in sorted(self._inventory.sites)]
         most = max((self._how_many_able(job, ground, now_ms) for ground in grounds), default=0)
         if 0 < most < needs.nodes or needs.nodes > len(nodes):
@@ -329,6 +332,11 @@ class ReliabilityPlanner:
 
     def _rate(self, edge: Edge) -> float:
         return self._failures.rate(edge.node).mean_per_s
+
+
+def _gpus(needs: Needs) -> str:
+    unit = "GPUs" if needs.gpu_milli > GPU_MILLI else "GPU"
+    return f"{gpus_text('', needs.gpu_milli)} {unit}"
 
 
 def _placing(plan: CopyPlan, places: dict[str, Place]) -> JobPlacement:

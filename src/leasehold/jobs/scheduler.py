@@ -101,8 +101,8 @@ def _promises_are_those_of_attempts(records: Iterable[JobRecord], inventory: Sch
 
 def _nothing_is_promised_twice(inventory: SchedulableNodes) -> None:
     for name, _ in inventory.held():
-        total, promised = inventory.total(name), inventory.promised(name)
-        if total is not None and not total.holds(promised) and name not in inventory.shrunk:
+        if not inventory.has_room_for_promises(name) and name not in inventory.shrunk:
+            total, promised = inventory.total(name), inventory.promised(name)
             raise InvariantBroken(f"{name} has {total}, of which {promised} is promised")
 
 

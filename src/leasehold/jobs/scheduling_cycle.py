@@ -288,7 +288,7 @@ def _wish(record: JobRecord) -> tuple[object, ...] | None:
     request, needs = record.request, record.request.job.needs
     if request.job.deadline_ms is not None or has_lost_a_place(record):
         return None
-    return needs.amounts, needs.nodes, needs.cpu_mhz, needs.software, needs.has_files
+    return needs.amounts, needs.gpu_model, needs.nodes, needs.cpu_mhz, needs.software, needs.has_files
 
 
 def _refusal_reason(verdict: Verdict) -> JobReason:

@@ -455,7 +455,7 @@ class VectorProfile:
 
 
 def _capacity(node: NodeResources) -> list[int]:
-    return [node.cores, node.memory_mib or _UNLIMITED, *[node.gpu_shares] * node.gpus]
+    return [node.cores, node.memory_mib or _UNLIMITED, *[node.shares] * node.gpus]
 
 
 def _want(node: NodeResources, shape: MachineShape) -> _Want:
@@ -465,7 +465,7 @@ def _want(node: NodeResources, shape: MachineShape) -> _Want:
     if not shape.gpu_milli:
         return _Want(shape.cores, memory_mib, 0, 0, most)
     if whole:
-        return _Want(shape.cores, memory_mib, whole, node.gpu_shares, most)
+        return _Want(shape.cores, memory_mib, whole, node.shares, most)
     return _Want(shape.cores, memory_mib, 1, node.shares_for(shape.gpu_milli), most)
 
 

@@ -2,18 +2,23 @@
 
 from dataclasses import dataclass, field
 
+from leasehold.matching.devices import Devices, devices_of, have_room, in_order
 from leasehold.matching.software import Software
 from leasehold.model.errors import InvalidField
+from leasehold.model.request import GPU_MILLI
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Whole cores, MiB of memory, MiB of disk, whole GPUs. Raises InvalidField for less than nothing."""
+    """Whole cores, MiB of memory, MiB of disk, and GPUs: thousandths of each device, the most first.
+
+    Raises InvalidField for less than nothing.
+    """
 
     cores: int = 0
     memory_mib: int = 0
     disk_mib: int = 0
-    gpus: int = 0
+    gpus: Devices = ()
 
     def __post_init__(self) -> None:
         """Refuse less than nothing."""
@@ -21,35 +26,27 @@ class Amounts:
             ("cores", self.cores),
             ("memory_mib", self.memory_mib),
             ("disk_mib", self.disk_mib),
-            ("gpus", self.gpus),
+            ("gpus", self.gpus[-1] if self.gpus else 0),
         ):
             if value < 0:
                 raise InvalidField(name, value, "at least 0")
 
     def holds(self, other: "Amounts") -> bool:
-        """Whether there is at least as much of each part."""
+        """Whether there is at least as much of each part, and for each GPU of the other one of its own."""
         return (
             other.memory_mib <= self.memory_mib
             and other.cores <= self.cores
             and other.disk_mib <= self.disk_mib
-            and other.gpus <= self.gpus
+            and (not other.gpus or have_room(self.gpus, other.gpus))
         )
 
     def __add__(self, other: "Amounts") -> "Amounts":
+        """Give both, beside each other: their parts of GPUs may be of the same devices, or of others."""
         return Amounts(
             self.cores + other.cores,
             self.memory_mib + other.memory_mib,
             self.disk_mib + other.disk_mib,
-            self.gpus + other.gpus,
-        )
-
-    def __sub__(self, other: "Amounts") -> "Amounts":
-        """Take away. Raises InvalidField where it is not there: nothing is ever promised twice."""
-        return Amounts(
-            self.cores - other.cores,
-            self.memory_mib - other.memory_mib,
-            self.disk_mib - other.disk_mib,
-            self.gpus - other.gpus,
+            in_order(self.gpus + other.gpus) if self.gpus and other.gpus else self.gpus or other.gpus,
         )
 
 
@@ -111,8 +108,20 @@ class Needs:
                 raise InvalidField(name, value, f"at least {least}")
         if not 0 <= self.need <= self.nodes:
             raise InvalidField("need", self.need, f"at most the number of nodes, {self.nodes}; 0: all of them")
+        if self.amounts.gpus != devices_of(self.gpu_milli):
+            raise InvalidField("gpus", self.amounts.gpus, "whole GPUs, or a fraction of one, in thousandths")
         if self.gpu_model and not self.amounts.gpus:
-            raise InvalidField("gpus", self.amounts.gpus, f"at least 1, of the model {self.gpu_model}")
+            raise InvalidField("gpus", 0, f"more than 0, of the model {self.gpu_model}")
+
+    @property
+    def gpu_milli(self) -> int:
+        """How much of GPUs it uses on each node, in thousandths, as leases have it."""
+        return sum(self.amounts.gpus)
+
+    @property
+    def shares_gpu(self) -> bool:
+        """Whether it uses a fraction of a GPU: not all nodes lend these."""
+        return 0 < self.gpu_milli < GPU_MILLI
 
     @property
     def has_files(self) -> bool:

@@ -18,6 +18,7 @@ from heapq import merge
 from itertools import repeat
 from typing import NamedTuple
 
+from leasehold.matching.devices import Devices, have_room
 from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, Node
 from leasehold.matching.software import Installed, Software, has_software
@@ -44,8 +45,9 @@ class NodeEntry(NamedTuple):
     cpu_mhz: int
     seen_ms: int
     software: Installed
-    free_gpus: int
+    free_gpus: Devices
     gpu_model: str
+    gpu_shares: int
 
 
 class IndexedNode(NamedTuple):
@@ -60,7 +62,7 @@ def indexed_node(node: Node) -> IndexedNode:
     able, free = node.capabilities, node.free
     entry = NodeEntry(
         *(node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software),
-        *(free.gpus, able.gpu_model),
+        *(free.gpus, able.gpu_model, able.gpu_shares),
     )
     return IndexedNode((free.memory_mib, TransferPath(able.place, able.bytes_per_s, able.takes_files)), entry)
 
@@ -285,7 +287,7 @@ class NodeSearch:
         if id(bundle) not in kept:
             needs, allowed, without = self._job.needs, self._allowed, self._without
             cores, disk_mib, mhz = needs.amounts.cores, needs.amounts.disk_mib, needs.cpu_mhz
-            gpus, model = needs.amounts.gpus, needs.gpu_model
+            gpus, model, least_shares = needs.amounts.gpus, needs.gpu_model, int(needs.shares_gpu)
             oldest_ms, most_waiting_ms = self._moment.oldest_ms, self._most_waiting_ms(bundle)
             kept[id(bundle)] = [
                 entry
@@ -296,7 +298,7 @@ class NodeSearch:
                 and entry[3] >= disk_mib
                 and entry[5] >= oldest_ms
                 and entry[0] <= most_waiting_ms
-                and (not gpus or (entry[7] >= gpus and model in ("", entry[8])))
+                and (not gpus or (have_room(entry[7], gpus) and model in ("", entry[8]) and entry[9] >= least_shares))
                 and entry[1] not in without
             ]
         return kept[id(bundle)]
@@ -305,20 +307,20 @@ class NodeSearch:
         """The same rule as `judge`, with whatever is the same for all of them worked out before."""
         needs, allowed, without = self._job.needs, self._allowed, self._without
         cores, disk_mib, mhz = needs.amounts.cores, needs.amounts.disk_mib, needs.cpu_mhz
-        gpus, model = needs.amounts.gpus, needs.gpu_model
+        gpus, model, least_shares = needs.amounts.gpus, needs.gpu_model, int(needs.shares_gpu)
         oldest_ms = self._moment.oldest_ms
         most_waiting_ms = self._most_waiting_ms(bundle)
         for entry in bundle.entries:
-            waiting_ms, name, free_cores, free_mib, cpu_mhz, seen_ms, software, free_gpus, gpu_model = entry
+            waiting_ms, name, free_cores, free_mib, mhz_there, seen_ms, software, free_gpus, model_there, shares = entry
             if waiting_ms > most_waiting_ms:
                 return
             if (
                 software in allowed
                 and free_cores >= cores
-                and cpu_mhz >= mhz
+                and mhz_there >= mhz
                 and free_mib >= disk_mib
                 and seen_ms >= oldest_ms
-                and (not gpus or (free_gpus >= gpus and model in ("", gpu_model)))
+                and (not gpus or (have_room(free_gpus, gpus) and model in ("", model_there) and shares >= least_shares))
                 and name not in without
             ):
                 yield entry
@@ -346,7 +348,7 @@ def _node_kind(node: Node) -> NodeKind:
     total = able.total
     return (
         *(total.cores, total.memory_mib, total.disk_mib, able.cpu_mhz, able.software, able.place, able.bytes_per_s),
-        *(able.takes_files, total.gpus, able.gpu_model),
+        *(able.takes_files, total.gpus, able.gpu_model, able.gpu_shares),
         *(free.cores, free.memory_mib, free.disk_mib, free.gpus, node.waiting_ms, node.seen_ms),
     )
 

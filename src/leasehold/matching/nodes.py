@@ -18,6 +18,7 @@ leaves their queues out; a node whose queue makes it late is a *not now* here.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from leasehold.matching.devices import have_room
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.software import Installed, has_software
 from leasehold.matching.verdict import FITS, Verdict, Why, never, wait
@@ -28,7 +29,8 @@ from leasehold.model.errors import InvalidField
 class NodeCapabilities:
     """The resources of an idle node.
 
-    ``total``        whole cores, MiB of memory, MiB of disk, whole GPUs, all of one ``gpu_model``
+    ``total``        whole cores, MiB of memory, MiB of disk, GPUs, all of one ``gpu_model``
+    ``gpu_shares``   into how many parts each of these can be divided, as in `leasehold.model.resources.NodeResources`
     ``place``        its location: the name of a place in the `Network`
     ``bytes_per_s``  the bandwidth of its own network interface
     ``takes_files``  whether files can be brought to it, and kept from it
@@ -45,11 +47,22 @@ class NodeCapabilities:
     takes_files: bool = True
     gets_images: bool = True
     gpu_model: str = ""
+    gpu_shares: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a node that nothing can get to."""
         if self.bytes_per_s <= 0:
             raise InvalidField(f"bytes_per_s of {self.name}", self.bytes_per_s, "more than 0")
+
+    @property
+    def gpus(self) -> int:
+        """How many GPU devices it has."""
+        return len(self.total.gpus)
+
+    @property
+    def shares(self) -> int:
+        """In how many shares each of them is counted."""
+        return max(1, self.gpu_shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +171,7 @@ def judge_machine(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime
         and (node.capabilities.takes_files or not job.needs.has_files)
         and node.free.holds(job.needs.amounts)
         and job.needs.gpu_model in ("", node.capabilities.gpu_model)
+        and (node.capabilities.gpu_shares or not job.needs.shares_gpu)
         and (job.deadline_ms is None or begun_ms + job.needs.execution_ms < job.deadline_ms)
         and node.seen_ms >= moment.oldest_ms
     ):
@@ -184,8 +198,9 @@ def _never_has(needs: Needs, node: NodeCapabilities) -> Why | None:
         (needs.amounts.memory_mib > node.total.memory_mib, Why.TOO_LITTLE_MEMORY),
         (needs.cpu_mhz > node.cpu_mhz, Why.CPU_TOO_SLOW),
         (needs.amounts.disk_mib > node.total.disk_mib, Why.TOO_LITTLE_DISK),
-        (needs.amounts.gpus > node.total.gpus, Why.TOO_FEW_GPUS),
+        (len(needs.amounts.gpus) > node.gpus, Why.TOO_FEW_GPUS),
         (needs.gpu_model not in ("", node.gpu_model), Why.OTHER_GPU_MODEL),
+        (needs.shares_gpu and not node.gpu_shares, Why.GPUS_LENT_WHOLE),
     )
     return next((why for lacks, why in lacking if lacks), None)
 
@@ -195,6 +210,6 @@ def _is_in_use(needs: Needs, node: Node) -> Why | None:
         (needs.amounts.cores > node.free.cores, Why.CORES_IN_USE),
         (needs.amounts.memory_mib > node.free.memory_mib, Why.MEMORY_IN_USE),
         (needs.amounts.disk_mib > node.free.disk_mib, Why.DISK_IN_USE),
-        (needs.amounts.gpus > node.free.gpus, Why.GPUS_IN_USE),
+        (not have_room(node.free.gpus, needs.amounts.gpus), Why.GPUS_IN_USE),
     )
     return next((why for lacks, why in lacking if lacks), None)

@@ -25,6 +25,7 @@ class Why(StrEnum):
     TOO_LITTLE_DISK = "too-little-disk"
     TOO_FEW_GPUS = "too-few-gpus"
     OTHER_GPU_MODEL = "other-gpu-model"
+    GPUS_LENT_WHOLE = "gpus-lent-whole"
     DEADLINE_TOO_TIGHT = "deadline-too-tight"
     TOO_FEW_NODES = "too-few-nodes"
     NO_IMAGE = "no-image"
@@ -58,6 +59,7 @@ _SENTENCES: dict[Why, str] = {
     Why.TOO_LITTLE_DISK: "has less disk than required",
     Why.TOO_FEW_GPUS: "has fewer GPUs than required",
     Why.OTHER_GPU_MODEL: "has GPUs of a different model than required",
+    Why.GPUS_LENT_WHOLE: "lends its GPUs only whole, and a fraction of one is required",
     Why.DEADLINE_TOO_TIGHT: "could not finish before the deadline if it started now",
     Why.TOO_FEW_NODES: "asks for more nodes than can serve it",
     Why.NO_IMAGE: "needs software that is in no image and cannot be built into one",

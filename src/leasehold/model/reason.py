@@ -53,6 +53,7 @@ class Reason(StrEnum):
     NO_COMMON_ROOM = "no-common-room"
     RESOURCE_UNAVAILABLE = "resource-unavailable"
     NO_SUCH_GPU = "no-such-gpu"
+    GPUS_LENT_WHOLE = "gpus-lent-whole"
     NO_NODE_FITS = "no-node-fits"
     NO_SUCH_IMAGE = "no-such-image"
     NO_LOGIN = "no-login"
@@ -165,6 +166,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NO_COMMON_ROOM: "is part of a co-allocation whose components can never have room at the same time",
     Reason.RESOURCE_UNAVAILABLE: "needs more of a licence, service or memory than any site has",
     Reason.NO_SUCH_GPU: "requests GPUs of a model that no node here has, or GPUs where none are stated",
+    Reason.GPUS_LENT_WHOLE: "requests a fraction of a GPU, and nodes that have such GPUs lend them only whole",
     Reason.NO_NODE_FITS: "requests machines with more cores, memory or GPUs than any node here has",
     Reason.NO_SUCH_IMAGE: "names an image that no site large enough for it has",
     Reason.NO_LOGIN: "wants to log in by a key, and no site large enough for it lets users do so",

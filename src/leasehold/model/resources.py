@@ -37,7 +37,8 @@ class NodeResources:
     """One node as the plan counts it.
 
     ``gpus``        number of its GPU devices, all of one ``gpu_model``
-    ``gpu_shares``  into how many parts each device can be divided; 1: only whole ones are lent
+    ``gpu_shares``  into how many parts each device can be divided; 1: a fraction takes a whole one; 0: fractions are
+                    refused, as the machines here do not know any
     """
 
     name: str
@@ -52,14 +53,19 @@ class NodeResources:
         for name, least, most in (("cores", 1, 1 << 40), ("memory_mib", 0, 1 << 40)):
             _check_number(f"{name} of node {self.name}", getattr(self, name), least, most)
         _check_number(f"gpus of node {self.name}", self.gpus, 0, MOST_DEVICES)
-        _check_number(f"gpu_shares of node {self.name}", self.gpu_shares, 1, MOST_SHARES)
+        _check_number(f"gpu_shares of node {self.name}", self.gpu_shares, 0, MOST_SHARES)
         if self.gpus and not MODEL_NAME.fullmatch(self.gpu_model):
             expected = "the name of a model, such as a100"
             raise InvalidField(f"gpu_model of node {self.name}", self.gpu_model, expected)
 
+    @property
+    def shares(self) -> int:
+        """In how many shares each device is counted."""
+        return max(1, self.gpu_shares)
+
     def shares_for(self, gpu_milli: int) -> int:
         """How many shares of one device here make that fraction, rounded up."""
-        return -(-gpu_milli * self.gpu_shares // GPU_MILLI)
+        return -(-gpu_milli * self.shares // GPU_MILLI)
 
     def machines(self, shape: "MachineShape") -> int:
         """How many machines of this shape an empty node has room for; 0: it can never have one."""
@@ -74,6 +80,8 @@ class NodeResources:
             return 0
         if shape.gpu_milli >= GPU_MILLI:
             return min(most, self.gpus // (shape.gpu_milli // GPU_MILLI))
+        if not self.gpu_shares:
+            return 0
         return min(most, self.gpus * (self.gpu_shares // self.shares_for(shape.gpu_milli)))
 
 
@@ -130,14 +138,6 @@ def parse_gpus(text: str, field: str = "gpus") -> tuple[str, int]:
     if is_broken or not 1 <= milli <= MOST_GPU_MILLI:
         raise InvalidField(field, text, expected)
     return model, milli
-
-
-def parse_whole_gpus(text: str, field: str = "gpus") -> tuple[str, int]:
-    """Read the same without fractions: the model, and the number of GPUs. Raises InvalidField."""
-    model, milli = parse_gpus(text, field)
-    if milli % GPU_MILLI:
-        raise InvalidField(field, text, "whole GPUs, such as a100:2: jobs take no fractions")
-    return model, milli // GPU_MILLI
 
 
 def gpus_text(model: str, gpu_milli: int) -> str:

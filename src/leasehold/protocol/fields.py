@@ -58,7 +58,7 @@ MEANINGS = {
     _FILE_NAME: "the name of a file without folders",
     _MONTH: "a year and a month, such as 2026-10",
     _NOTIFY: "a signal such as SIGUSR1, 'file', or the address of a webhook",
-    _GPUS: "GPUs of one machine, such as 2 or a100:2",
+    _GPUS: "GPUs of one machine, such as 2, a100:2 or a100:0.5",
     _RESOURCE: "a kind and a name, such as licence:matlab",
 }
 """Human-readable descriptions of the patterns above."""

@@ -125,8 +125,8 @@ class JobSpec(RequestModel):
     cpu_mhz: Mhz = Field(default=0, description="Minimum clock rate of the cores, in MHz.")
     gpus: GpusText = Field(
         default="",
-        description="GPUs on each node, whole ones: `a100:2` or `2` (of any model); empty: none. Only nodes of sites "
-        "that are planned by nodes have some.",
+        description="GPUs on each node: `a100:2`, `a100:0.5` (half of one device) or `2` (of any model); empty: none. "
+        "Only nodes of sites that are planned by nodes have some.",
     )
     nodes: Vms = Field(default=1, description="Number of distinct nodes, all at one site.")
     need: OptionalVms = Field(

@@ -9,7 +9,7 @@ from leasehold.protocol.jobs import SoftwareText
 _NODE = {
     "name": "das3/node017", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
     "free_memory_mib": 12_288, "disk_mib": 200_000, "free_disk_mib": 180_000, "cpu_mhz": 2400,
-    "gpus": 4, "free_gpus": 2, "gpu_model": "a100",
+    "gpus": 4, "gpu_shares": 4, "free_gpus": [1, 1, 0.5, 0], "gpu_model": "a100",
     "bytes_per_s": 125_000_000, "software": ["gcc 12.2.0-14"], "packages": 1, "is_host": False, "runs": True,
     "takes_files": True, "problem": "", "fault": "", "failures": 1, "failed_at": A_MOMENT, "first_seen_at": A_MOMENT,
     "seen_at": A_MOMENT,
@@ -43,7 +43,10 @@ class Node(ResponseModel):
     free_disk_mib: int = Field(description="Unused disk space.")
     cpu_mhz: OrZero = Field(description="Clock rate of its cores; 0: not known.")
     gpus: OrZero = Field(description="Number of GPUs that it lends.")
-    free_gpus: OrZero = Field(description="Number of unused GPUs.")
+    gpu_shares: OrZero = Field(
+        description="In how many parts each of them can be lent; 1: half of one takes it whole; 0: only whole ones."
+    )
+    free_gpus: AnyNumberOf[float] = Field(description="What is unused of each GPU, the most first: 1 is a whole one.")
     gpu_model: OrEmpty = Field(description="Model of its GPUs; empty: it lends none.")
     bytes_per_s: OrZero = Field(description="Network bandwidth; 0: not known.")
     software: AnyNumberOf[str] = Field(description="Installed software, with versions; empty in a brief list.")

@@ -1,6 +1,7 @@
 """``leasehold.toml`` read, with the line of whatever is wrong, and written, with comments."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -168,6 +169,8 @@ def _site(keys: Keys, values: dict[str, Any], options: Mapping[str, Any], defaul
         expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"
         raise InvalidField(keys.where("non_preemptable_max_s"), None, expected)
     values["slots"] = _size(keys, values, options)
+    if values["driver"] == "slurm":
+        values["nodes"] = tuple(replace(node, gpu_shares=0) if node.gpus else node for node in values["nodes"])
     site = SiteSpec(**values, terms=terms, options=options)
     with keys.at("offer_again_above"):
         site.offers(1)

@@ -4,7 +4,7 @@ An alternative is the same job with one thing changed. Each is tried: by the sch
 lease on a branch of the gateway, which is undone. A job chooses neither its site nor when it begins: neither is tried.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import floor
@@ -13,13 +13,15 @@ from typing import Any
 from leasehold.gateway.planning import Prospect as LeaseProspect
 from leasehold.gateway.planning import most_tried, outlook
 from leasehold.jobs.job import Attempt, Backup, JobReason, JobRecord, JobRequest, JobState, Place
+from leasehold.matching.devices import devices_of
 from leasehold.matching.verdict import Feasibility
 from leasehold.model.errors import InvalidField
-from leasehold.model.request import LeaseType, Request, check_request
+from leasehold.model.request import GPU_MILLI, LeaseType, Request, check_request
 from leasehold.service.commands import SubmitJob
 from leasehold.service.engine.attempts import request_of
 from leasehold.service.engine.engine import Engine
 from leasehold.service.jobs import Chosen, NodeGroup, chosen_at, verdicts
+from leasehold.service.store.rows import NodeRow
 
 _SIZES_TRIED = 2
 """Of smaller amounts, the largest that nodes have: so many are tried."""
@@ -232,8 +234,19 @@ class _Others:
         if model:
             yield JobChange.GPUS, self._with(gpu_model="")
         have = [row for row in rows if model in ("", row.gpu_model)]
-        for gpus in _below(amounts.gpus, (row.gpus for row in have), (row.free_gpus for row in have)):
-            yield JobChange.GPUS, self._with(amounts=replace(amounts, gpus=gpus))
+        for gpu_milli in self._other_gpus(have):
+            yield JobChange.GPUS, self._with(amounts=replace(amounts, gpus=devices_of(gpu_milli)))
+
+    def _other_gpus(self, rows: Sequence[NodeRow]) -> Iterator[int]:
+        """Fewer GPUs, in thousandths, or a smaller part of one; instead of a part a whole one."""
+        needs = self.command.needs
+        if not needs.shares_gpu:
+            free = (GPU_MILLI * row.free_gpus.count(GPU_MILLI) for row in rows)
+            yield from _below(needs.gpu_milli, (GPU_MILLI * row.gpus for row in rows), free)
+            return
+        yield from _below(needs.gpu_milli, (max(row.free_gpus, default=0) for row in rows if row.gpu_shares))
+        if any(row.gpus and not row.gpu_shares for row in rows):
+            yield GPU_MILLI
 
     def _other_types(self) -> Iterator[_Other]:
         """With leases of other types, where that of this one is not as asked for."""

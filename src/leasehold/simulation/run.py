@@ -324,7 +324,7 @@ def _write_sites(scenario: Scenario, out: Path) -> None:
         nodes = TableWriter(out, "nodes")
         for settings in site_settings(scenario):
             for node in settings.nodes:
-                gpu = (node.gpu_model or None, node.gpus, node.gpu_shares)
+                gpu = (node.gpu_model or None, node.gpus, node.shares)
                 nodes.add(NodeTableRow(settings.name, node.name, node.cores, node.memory_mib, *gpu))
         nodes.close()
 

@@ -44,7 +44,7 @@ class JobConformance:
                 assert 0 <= node.free_cores <= node.cores, node
                 assert 0 <= node.free_memory_mib <= node.memory_mib, node
                 assert 0 <= node.free_disk_mib <= node.disk_mib, node
-                assert 0 <= node.free_gpus <= node.gpus, node
+                assert len(node.free_gpus) == node.gpus, node
                 assert all(name == name.lower() for name, _ in node.software), node
                 assert node.problem or not node.fault, node
 

@@ -47,7 +47,18 @@ class TestSubmitting:
         gateway.answer("POST", "/v1/jobs", Reply(201, job()))
         (tmp_path / "sky.fits").write_bytes(b"12345")
         options = ["--software", "python3-numpy >= 1.24", "-s", "gcc", "--memory", "2GiB", "--cores", "2"]
-        options += ["--disk", "512", "--cpu-speed", "2.4GHz", "--nodes", "3", "--execution", "10m"]
+        options += [
+            "--disk",
+            "512",
+            "--gpus",
+            "a100:0.5",
+            "--cpu-speed",
+            "2.4GHz",
+            "--nodes",
+            "3",
+            "--execution",
+            "10m",
+        ]
         options += ["--input", "sky.fits", "--input", "old.fits:700MiB@lyon", "--deadline", "now+2h"]
         options += ["--reliability", "0.999", "--backup", "hot", "--restarts", "0", "--type", "cancelable"]
         options += ["--name", "survey", "--group", "astro", "--idempotency-key", "k"]
@@ -56,7 +67,7 @@ class TestSubmitting:
         assert gateway.asked[0].body == {"sha256": hash_of(b"12345"), "name": "sky.fits", "size_bytes": 5}
         assert gateway.asked[1].body == {
             "command": ["python3", "run.py", "-v"], "cores": 2, "memory_mib": 2048, "disk_mib": 512,
-            "cpu_mhz": 2400, "nodes": 3, "software": ["python3-numpy >= 1.24", "gcc"],
+            "gpus": "a100:0.5", "cpu_mhz": 2400, "nodes": 3, "software": ["python3-numpy >= 1.24", "gcc"],
             "inputs": [
                 {"name": "sky.fits", "size_bytes": 5, "place": "", "sha256": hash_of(b"12345")},
                 {"name": "old.fits", "size_bytes": 734_003_200, "place": "lyon"},
@@ -178,6 +189,8 @@ class TestSubmitting:
             (["--memory", "0"], "--memory: got '0', expected at least 1 MiB"),
             (["--disk", "1B"], "--disk: got '1B', expected at least 1 MiB"),
             (["--cpu-speed", "fast"], "--cpu-speed: got 'fast', expected a number of MHz"),
+            (["--gpus", "a100:1.5"], "--gpus: got 'a100:1.5', expected MODEL:NUMBER such as a100:2 or a100:0.5"),
+            (["--gpus", "0"], "--gpus: got '0', expected MODEL:NUMBER such as a100:2 or a100:0.5"),
             (["--nodes", "-1"], "--nodes: got -1, expected a whole number"),
             (["--env", "NOT_SET_ANYWHERE"], "--env: got 'NOT_SET_ANYWHERE', expected NAME=VALUE, or the name"),
             (["--env", "1A=x"], "--env: got '1A', expected the name of a variable"),

@@ -354,7 +354,7 @@ class TestPlanning:
 NODE = {
     "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
     "free_memory_mib": 12_288, "disk_mib": 9, "free_disk_mib": 8, "cpu_mhz": 2400, "bytes_per_s": 0,
-    "gpus": 0, "free_gpus": 0, "gpu_model": "",
+    "gpus": 0, "gpu_shares": 1, "free_gpus": [], "gpu_model": "",
     "software": [], "packages": 312, "is_host": True, "runs": True, "takes_files": True,
     "problem": "", "fault": "",
     "failures": 1, "failed_at": MOMENT, "first_seen_at": MOMENT, "seen_at": "2026-11-21T10:56:00.000Z",
@@ -383,11 +383,11 @@ class TestNodesAndImages:
         assert gateway.asked[1].query == [("limit", "1000")]
 
     def test_gpus_are_listed_where_a_node_has_some(self, cli: Cli, gateway: Gateway) -> None:
-        lends = NODE | {"name": "das3/n2", "gpus": 4, "free_gpus": 1, "gpu_model": "a100"}
+        lends = NODE | {"name": "das3/n2", "gpus": 4, "free_gpus": [1, 0.5, 0, 0], "gpu_model": "a100"}
         gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE, lends], "next": None}))
         head, none, some = cli("node", "list").out.splitlines()
         assert head.split()[5] == "GPUS"
-        assert (none.split()[5], some.split()[5:7]) == ("-", ["1/4", "a100"])
+        assert (none.split()[5], some.split()[5:7]) == ("-", ["1+0.5/4", "a100"])
 
     def test_images_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
         image = {

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from leasehold.configuration.job_description.description import JobDescription, Looking
 from leasehold.configuration.job_description.documents import read_description, to_json, to_xml
 from leasehold.jobs.job import Backup
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import OPERATORS, Constraint, Software
 from leasehold.model.errors import InvalidField
@@ -31,9 +32,10 @@ software = st.builds(
     st.lists(constraints, max_size=3).map(tuple),
 )
 inputs = st.builds(InputFile, names.filter(bool), st.integers(0, 2**50), st.just("") | names.filter(bool))
+GPUS = (st.integers(1, 999) | st.integers(1, 64).map(lambda count: 1_000 * count)).map(devices_of)
 needs = st.builds(
     Needs,
-    amounts=st.builds(Amounts, st.integers(1, 1000), st.integers(1, 2**31), st.integers(0, 2**31), st.integers(1, 64)),
+    amounts=st.builds(Amounts, st.integers(1, 1000), st.integers(1, 2**31), st.integers(0, 2**31), GPUS),
     gpu_model=st.sampled_from(["", "a100", "a100_1g.10gb"]),
     execution_ms=st.integers(1, 10**11),
     nodes=st.integers(1, 1000),

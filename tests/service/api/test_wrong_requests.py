@@ -43,7 +43,7 @@ def token(house: House) -> str:
         ({"vms": "2"}, "vms", "2", "a whole number"),
         ({"vms": True}, "vms", True, "a whole number"),
         ({"vms": None}, "vms", None, "a value"),
-        ({"gpus": "2 or 3"}, "gpus", "2 or 3", "GPUs of one machine, such as 2 or a100:2"),
+        ({"gpus": "2 or 3"}, "gpus", "2 or 3", "GPUs of one machine, such as 2, a100:2 or a100:0.5"),
         ({"duration_s": 0}, "duration_s", 0, "more than 0 and at most 315360000 seconds (10 years)"),
         ({"duration_s": 1e400}, "duration_s", None, "a number of seconds"),
         (

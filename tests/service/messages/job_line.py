@@ -1,11 +1,13 @@
 """Jobs over the line: the gateway and both sites have nodes, and what engines want done is done beside them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.service.messages.line import FAR, HOME, World, rows_of
 
 from leasehold.jobs.job import AttemptState, JobState
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.model.lease import LeaseState
@@ -31,8 +33,8 @@ _LOOKS = 30
 class JobWorld(World):
     """All three, and whoever looks at nodes and reads outputs for them."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, nodes=NODES)
+    def __init__(self, folder: Path, nodes: Mapping[str, tuple[EmulatedNode, ...]] = NODES) -> None:
+        super().__init__(folder, nodes=nodes)
         self._fetches: dict[int, Fetch] = {}
         for name, live in self.named():
             self.look(name)
@@ -125,9 +127,9 @@ class JobWorld(World):
     # Jobs
 
     def submit_job(self, *command: str, runs_s: float = 5, cores: int = 1, needs: str = "numpy", **said: Any) -> int:
-        inputs, outputs = said.pop("inputs", ()), said.pop("outputs", ())
+        inputs, outputs, gpu_milli = said.pop("inputs", ()), said.pop("outputs", ()), said.pop("gpu_milli", 0)
         wanted = Needs(
-            amounts=Amounts(cores, 256, 0),
+            amounts=Amounts(cores, 256, 0, devices_of(gpu_milli)),
             execution_ms=round(runs_s * 1_000),
             software=tuple(software(one) for one in needs.split() if one),
             inputs=inputs,

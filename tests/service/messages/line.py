@@ -6,7 +6,7 @@ be delivered in any order, twice, late or never, and whoever it is for may have 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ from leasehold.model.agreement import CPUS
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
+from leasehold.model.resources import NodeResources
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, Extend, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
@@ -27,7 +28,7 @@ from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.sites import occupancies
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.messages.routing import identity_of
-from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.messages.site_status import NodeOfSite, SiteStatus
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
@@ -55,16 +56,22 @@ def live_of(
     try_elsewhere: bool = True,
     nodes: tuple[EmulatedNode, ...] = (),
 ) -> Live:
-    """One service with one site of its own; with ``nodes``, it serves jobs."""
+    """One service with one site of its own; with ``nodes``, it serves jobs, and is planned by those that have GPUs."""
 
     gateway_id = identity_of(store, new_id)
+    planned = tuple(
+        NodeResources(one.name, one.cores, one.memory_mib, one.gpu_model, one.gpus, one.gpu_shares)
+        for one in nodes
+        if one.gpus
+    )
 
     def make() -> Gateway:
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
         sharing = Sharing(
             [Provider(name, {CPUS: slots})], SharingSettings()
         )  # everybody may, and all use is accounted for
-        return Gateway([live_site(name, slots, overhead=QUICK)], routing, 1, sharing, gateway_id=gateway_id)
+        site = live_site(name, slots, overhead=QUICK, nodes=planned)
+        return Gateway([site], routing, 1, sharing, gateway_id=gateway_id)
 
     machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK, nodes=nodes), FaultInjector(Faults(), name))
     setup = JobSetup(JobSettings(sites=frozenset([name]))) if nodes else None
@@ -161,6 +168,7 @@ class World:
         return SiteStatus(
             identity=identity_of(live.store, new_id), slots=FAR[name], speed_mips=1, reference_mips=1,
             driver="emulated",
+            nodes=tuple(NodeOfSite(**asdict(node)) for node in live.gateway.sites[name].settings.nodes),
             can_suspend=True, can_migrate=True, hands_over=True, lends=self.lends[name],
             local_vms=now.local_vms, guest_vms=now.guest_vms,
             waiting_local=now.waiting_local, waiting_guests=now.waiting_guests,

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
-from tests.service.messages.job_line import NODES, JobWorld, stored
-from tests.service.messages.line import FAR
+from tests.service.messages.job_line import NODES, NUMPY, JobWorld, stored
+from tests.service.messages.line import FAR, rows_of
 
 from leasehold.jobs.job import AttemptState, Fault, JobReason, JobState
 from leasehold.model.event import SiteFellSilent
 from leasehold.service.commands import Happened, JobNodesSeen, JobSiteSilent
+from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
 from leasehold.service.messages.about_jobs import MOST_BYTES, MOST_TOLD, NodesTold
 from leasehold.service.messages.endpoints import GATEWAY
@@ -150,6 +151,24 @@ class TestJobs:
         there = {f"{name}/{seen.nodes[0]}" for name in FAR for seen in world.sites[name].sites[name].machines.observe()}
         assert chosen == there
         assert len(chosen) == 2
+
+    def test_those_that_share_a_gpu_are_planned_on_it(self, tmp_path: Path) -> None:
+        shared = EmulatedNode("f1", 4, 4_096, software=NUMPY, gpu_model="a100", gpus=1, gpu_shares=4)
+        whole = EmulatedNode("n1", 3, 4_096, software=NUMPY, gpu_model="a100", gpus=1, gpu_shares=0)
+        world = JobWorld(tmp_path, NODES | {"far": (shared,), "north": (whole,)})
+        node = world.nodes()["far/f1"]
+        assert (node.gpu_model, node.gpus, node.gpu_shares, node.free_gpus) == ("a100", 1, 4, (1_000,))
+        for gpu_milli in (500, 300):  # the second has two shares, too
+            world.submit_job("sleep", "60", runs_s=60, gpu_milli=gpu_milli)
+        to_and_fro(world, 3)
+        placed = {row.lease.request.gpu_milli: row.lease.placed for row in rows_of(world.sites["far"])}
+        assert placed == {500: (("f1", 1, (0,)),), 300: (("f1", 1, (0,)),)}
+        world.look("far")
+        world.exchange("far")
+        assert world.nodes()["far/f1"].free_gpus == (0,)
+        world.submit_job("sleep", "1", gpu_milli=100)
+        assert (world.state(3), world.job(3).record.what) == (JobState.WAITING, "gpus-in-use")
+        world.close()
 
     def test_each_state_is_told(self, world: JobWorld) -> None:
         world.submit_job("sleep", "3")

@@ -104,9 +104,11 @@ NODE_TOLD: dict[str, Any] = {
     "fault": "",
     "software": -1,
     **dict.fromkeys(("cores", "memory_mib", "disk_mib", "free_cores", "free_memory_mib", "free_disk_mib"), 1),
-    **dict.fromkeys(("cpu_mhz", "bytes_per_s", "gpus", "free_gpus"), 0),
+    **dict.fromkeys(("cpu_mhz", "bytes_per_s", "gpus", "gpu_shares"), 0),
+    "free_gpus": (),
     "gpu_model": "",
 }
+TWO_A100: dict[str, Any] = {"gpu_model": "a100", "gpus": 2, "gpu_shares": 2}
 
 CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
     PlacementConstraints,
@@ -218,6 +220,16 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"software": 0}]},
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"gpus": 2}]},
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"gpu_model": "a:b"}]},
+        *(
+            {
+                "kind": "nodes",
+                "listing": 1,
+                "complete": True,
+                "age_ms": 0,
+                "nodes": [NODE_TOLD | TWO_A100 | {"free_gpus": free}],
+            }
+            for free in [[], [1_000], [1_000, 1_000, 0], [0, 1_000], [1_000, 600], [1_000, -1], [2_000, 0]]
+        ),
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"cores": 2**60}]},
         {"kind": "images", "names": ["a\0b"]},
         {"kind": "output", "lease": 1, "text": "x" * 200_000, "error": "", "is_whole": True},

@@ -72,10 +72,11 @@ from leasehold.configuration.job_description.description import (
 from leasehold.configuration.job_description.documents import SUFFIXES, load_description, size_of
 from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import Backup
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
-from leasehold.model.resources import parse_whole_gpus
+from leasehold.model.resources import parse_gpus
 
 _OPEN = frozenset({"queued", "ordered", "running", "suspended"})
 """The states of attempts of which something may still come."""
@@ -439,7 +440,13 @@ def _answer_of(verdict: NodeVerdict | None) -> str:
 
 
 def _gpus(node: Node) -> str:
-    return f"{node.free_gpus}/{node.gpus} {node.gpu_model}" if node.gpus else "-"
+    """Say how many are free, those that are in part one by one: ``2+0.5/4 a100``."""
+    if not node.gpus:
+        return "-"
+    parts = [f"{free:g}" for free in node.free_gpus if 0 < free < 1]
+    whole = sum(free == 1 for free in node.free_gpus)
+    free = "+".join([str(whole)] * bool(whole or not parts) + parts)
+    return f"{free}/{node.gpus} {node.gpu_model}"
 
 
 def _runs(node: Node) -> str:
@@ -602,15 +609,15 @@ def _changed(base: JobDescription, command: tuple[str, ...], options: JobOptions
 
 def _needs(base: Needs, options: JobOptions) -> Needs:
     usual = base.amounts
-    gpu_model, gpus = parse_whole_gpus(options.gpus, "--gpus") if options.gpus else (base.gpu_model, usual.gpus)
+    asked = parse_gpus(options.gpus, "--gpus") if options.gpus else (base.gpu_model, base.gpu_milli)
     return Needs(
         amounts=Amounts(
             cores=_whole("--cores", options.cores, usual.cores, 1, MOST_CORES),
             memory_mib=read_memory_mib(options.memory) if options.memory else usual.memory_mib,
             disk_mib=read_mib("--disk", options.disk, "MiB") if options.disk else usual.disk_mib,
-            gpus=gpus,
+            gpus=devices_of(asked[1]),
         ),
-        gpu_model=gpu_model,
+        gpu_model=asked[0],
         execution_ms=read_duration_ms("--execution", options.execution) if options.execution else base.execution_ms,
         nodes=(nodes := _whole("--nodes", options.nodes, base.nodes, 1, MOST_NODES)),
         need=_whole("--need", options.need, base.need, 0, nodes),

@@ -16,11 +16,12 @@ from urllib.parse import quote, unquote, urlsplit
 from leasehold.configuration.keys import MOST_CHARACTERS, Keys
 from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import HIGHEST_INDEX, MOST_IN_ARRAY, Backup
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import Software, software
 from leasehold.model.errors import InvalidField
-from leasehold.model.request import GPU_MILLI, LEASE_TYPES, MOST_DURATION_MS, LeaseType
-from leasehold.model.resources import gpus_text, parse_whole_gpus
+from leasehold.model.request import LEASE_TYPES, MOST_DURATION_MS, LeaseType
+from leasehold.model.resources import gpus_text, parse_gpus
 
 _MOST_BITS = 128
 _AMOUNT = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z]*)", re.ASCII)
@@ -336,22 +337,22 @@ def _word(field: str, value: object) -> str:
 
 def show_gpus(needs: Needs) -> str:
     """Write the GPUs of each node, as ``a100:2``; "" for none."""
-    return gpus_text(needs.gpu_model, GPU_MILLI * needs.amounts.gpus)
+    return gpus_text(needs.gpu_model, needs.gpu_milli)
 
 
 def _gpus(keys: Keys) -> tuple[str, int]:
     text = keys.take("GPUs", "")
-    return parse_whole_gpus(_word(keys.where("GPUs"), text), keys.where("GPUs")) if text else ("", 0)
+    return parse_gpus(_word(keys.where("GPUs"), text), keys.where("GPUs")) if text else ("", 0)
 
 
 def _needs(keys: Keys, looking: Looking) -> Needs:
-    gpu_model, gpus = _gpus(keys)
+    gpu_model, gpu_milli = _gpus(keys)
     return Needs(
         amounts=Amounts(
             cores=_whole(keys, "IndividualCPUCount", 1, 1, MOST_CORES),
             memory_mib=_mib(keys, "IndividualPhysicalMemory", DEFAULT_MEMORY_MIB, least=1),
             disk_mib=_mib(keys, "IndividualDiskSpace", 0, least=0),
-            gpus=gpus,
+            gpus=devices_of(gpu_milli),
         ),
         gpu_model=gpu_model,
         cpu_mhz=_mhz(keys, "IndividualCPUSpeed"),

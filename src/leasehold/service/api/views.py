@@ -455,6 +455,7 @@ _ABOUT_NODES = frozenset(
         Why.CPU_TOO_SLOW,
         Why.TOO_LITTLE_DISK,
         Why.TOO_FEW_GPUS,
+        Why.GPUS_LENT_WHOLE,
         Why.FACTS_TOO_OLD,
         Why.CORES_IN_USE,
         Why.MEMORY_IN_USE,

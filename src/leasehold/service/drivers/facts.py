@@ -6,6 +6,7 @@ Each is a protocol of its own beside `leasehold.service.drivers.protocol.Driver`
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from leasehold.matching.devices import Devices, can_be_free
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import MODEL_NAME
 from leasehold.service.drivers.bounds import LATEST_MS, one_line, storable, whole_in
@@ -24,7 +25,7 @@ _NODE_NUMBERS = (
     "cpu_mhz",
     "bytes_per_s",
     "gpus",
-    "free_gpus",
+    "gpu_shares",
 )
 
 
@@ -96,7 +97,9 @@ class NodeFacts:
     ``unknown``     what could not be found out about it, and why; none of that is among the facts
     ``bytes_per_s`` the bandwidth of its network, 0 where that is not known
     ``takes_files`` whether files can be brought to it and kept from it; of a driver's own nodes its kind says so
-    ``gpus``        how many whole GPUs it lends, all of one ``gpu_model``, and ``free_gpus`` how many are unused
+    ``gpus``        how many GPUs it lends, all of one ``gpu_model``, and in how many ``gpu_shares`` each, as
+                    `leasehold.model.resources.NodeResources` has it
+    ``free_gpus``   what is unused of each of them, the most first, as `leasehold.matching.devices` has it
     """
 
     name: str
@@ -119,7 +122,8 @@ class NodeFacts:
     takes_files: bool = True
     gpu_model: str = ""
     gpus: int = 0
-    free_gpus: int = 0
+    gpu_shares: int = 1
+    free_gpus: Devices = ()
 
     def __post_init__(self) -> None:
         for name in _NODE_NUMBERS:
@@ -128,6 +132,9 @@ class NodeFacts:
         if bool(self.gpus) != bool(MODEL_NAME.fullmatch(self.gpu_model)):
             expected = "the name of a model, such as a100, where it has GPUs"
             raise InvalidField(f"node {self.name!r:.60}: gpu_model", self.gpu_model, expected)
+        if not can_be_free(self.free_gpus, self.gpus, max(1, self.gpu_shares)):
+            expected = f"whole shares of each of its {self.gpus} GPUs in thousandths, the most first"
+            raise InvalidField(f"node {self.name!r:.60}: free_gpus", self.free_gpus, expected)
         for name in ("problem", "unknown"):
             object.__setattr__(self, name, one_line(getattr(self, name)))
 

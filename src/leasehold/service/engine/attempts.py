@@ -22,7 +22,7 @@ from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.event import CancelRequested
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason, sentence
-from leasehold.model.request import GPU_MILLI, Request, check_request
+from leasehold.model.request import Request, check_request
 from leasehold.service.commands import JobOutput
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints, Problem
 from leasehold.service.drivers.staging import JobFiles, StagedFile
@@ -119,7 +119,7 @@ def request_of(
             request,
             cores=max(1, needs.amounts.cores),
             gpu_model=needs.gpu_model,
-            gpu_milli=GPU_MILLI * needs.amounts.gpus,
+            gpu_milli=needs.gpu_milli,
             on_nodes=_names_at_site(attempt),
         )
     return check_request(request)

@@ -25,6 +25,7 @@ from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import Installed
 from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.request import GPU_MILLI
 from leasehold.service.commands import JobNodesOffered, JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints
@@ -457,13 +458,14 @@ class NodeRepository:
 
 
 def _held_by(lease: Lease, constraints: PlacementConstraints) -> tuple[Amounts, tuple[str, ...]]:
-    """Say what each machine of a lease has, and on which nodes; of a fraction of a GPU nobody else gets the rest."""
+    """Say what each machine of a lease has, and on which nodes."""
     memory_mib = lease.request.memory_mib
     if not lease.placed:
         return Amounts(max(1, constraints.cores), memory_mib), constraints.nodes
-    devices = sum(len({*devices}) for _, _, devices in lease.placed)
+    devices = sum(len(devices) for _, _, devices in lease.placed)
     names = tuple(name for name, machines, _ in lease.placed for _ in range(machines))
-    return Amounts(lease.request.cores, memory_mib, 0, -(-devices // lease.vms)), names
+    gpus = (min(GPU_MILLI, lease.request.gpu_milli),) * -(-devices // lease.vms)
+    return Amounts(lease.request.cores, memory_mib, 0, gpus), names
 
 
 def node_of(row: NodeRow) -> Node:
@@ -474,7 +476,7 @@ def node_of(row: NodeRow) -> Node:
 def _capabilities(row: NodeRow) -> NodeCapabilities:
     return NodeCapabilities(
         name=row.name,
-        total=_amounts(row.cores, row.memory_mib, row.disk_mib, row.gpus),
+        total=_amounts(row.cores, row.memory_mib, row.disk_mib, (GPU_MILLI,) * row.gpus),
         cpu_mhz=row.cpu_mhz,
         software=row.software,
         place=row.site,
@@ -482,6 +484,7 @@ def _capabilities(row: NodeRow) -> NodeCapabilities:
         takes_files=row.takes_files,
         gets_images=not row.listing,
         gpu_model=row.gpu_model,
+        gpu_shares=row.gpu_shares,
     )
 
 
@@ -511,7 +514,8 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         takes_files=facts.takes_files,
         gpu_model=facts.gpu_model,
         gpus=facts.gpus,
-        free_gpus=min(facts.free_gpus, facts.gpus),
+        gpu_shares=facts.gpu_shares,
+        free_gpus=facts.free_gpus,
         problem=facts.problem,
         fault=fault,
         seen_ms=now_ms,

@@ -144,6 +144,7 @@ class SiteReporter:
             bytes_per_s=row.bytes_per_s,
             gpu_model=row.gpu_model,
             gpus=row.gpus,
+            gpu_shares=row.gpu_shares,
             free_gpus=free.gpus,
             is_host=row.is_host,
             runs=row.runs,

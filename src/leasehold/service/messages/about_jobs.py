@@ -11,7 +11,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from leasehold.jobs.job import Fault
-from leasehold.model.resources import MODEL_NAME
+from leasehold.matching.devices import can_be_free
+from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
 from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
 from leasehold.service.messages.site_status import MOST_IMAGES, MOST_NODES, Name
@@ -74,8 +75,9 @@ class NodeTold(_Body):
     cpu_mhz: Size
     bytes_per_s: Size
     gpu_model: GpuModel
-    gpus: Size
-    free_gpus: Size
+    gpus: Annotated[int, Field(strict=True, ge=0, le=MOST_DEVICES)]
+    gpu_shares: Annotated[int, Field(strict=True, ge=0, le=MOST_SHARES)]
+    free_gpus: Annotated[tuple[Natural, ...], Field(max_length=MOST_DEVICES)]
     is_host: Flag
     runs: Flag
     problem: Line
@@ -86,6 +88,12 @@ class NodeTold(_Body):
     def _names_the_model_of_its_gpus(self) -> Self:
         if bool(self.gpus) != bool(self.gpu_model):
             raise ValueError("GPUs without a model, or a model without GPUs")
+        return self
+
+    @model_validator(mode="after")
+    def _has_no_more_free_than_its_gpus(self) -> Self:
+        if not can_be_free(self.free_gpus, self.gpus, max(1, self.gpu_shares)):
+            raise ValueError("not whole shares of each of its GPUs in thousandths, the most first")
         return self
 
 

@@ -39,7 +39,7 @@ class NodeOfSite:
     memory_mib: Annotated[int, Strict(), Field(ge=0, le=2**40)]
     gpu_model: Annotated[str, StringConstraints(strict=True, max_length=64)]
     gpus: Annotated[int, Strict(), Field(ge=0, le=MOST_DEVICES)]
-    gpu_shares: Annotated[int, Strict(), Field(ge=1, le=MOST_SHARES)]
+    gpu_shares: Annotated[int, Strict(), Field(ge=0, le=MOST_SHARES)]
 
 
 @dataclass(frozen=True, slots=True)

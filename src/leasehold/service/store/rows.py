@@ -11,6 +11,7 @@ from sqlalchemy import Column, Identity, Index
 from sqlalchemy import text as sql
 
 from leasehold.jobs.job import Attempt, JobRecord, JobState
+from leasehold.matching.devices import Devices
 from leasehold.matching.software import Installed
 from leasehold.model.agreement import Breach, Penalty
 from leasehold.model.coallocation import CoAllocation
@@ -315,7 +316,8 @@ class NodeRow:
     takes_files: bool  # files can be brought to it and kept from it
     gpu_model: str  # of all of its GPUs, "" where it has none
     gpus: int
-    free_gpus: int
+    gpu_shares: int  # in how many each of them is lent, as `leasehold.model.resources.NodeResources` has it
+    free_gpus: Devices  # what is unused of each
     problem: str  # why nothing can run there now, "" for nothing
     fault: str  # `leasehold.jobs.job.Fault`, as which that counts, "" where it is none
     seen_ms: int

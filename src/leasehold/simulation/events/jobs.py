@@ -148,7 +148,8 @@ class _Room:
         self._used = [used + times * part for used, part in zip(self._used, parts, strict=True)]
         total = self._total
         there = total.cores, total.memory_mib, total.disk_mib
-        self.free = Amounts(*(max(0, most - used) for most, used in zip(there, self._used, strict=True)))
+        cores, memory_mib, disk_mib = (max(0, most - used) for most, used in zip(there, self._used, strict=True))
+        self.free = Amounts(cores, memory_mib, disk_mib)
 
 
 class JobCounts:

@@ -18,12 +18,14 @@ from tests.waiting import PATIENCE_S
 
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.matching.devices import Devices
 from leasehold.matching.needs import Amounts, Needs
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.model.resources import NodeResources
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config import JobsSpec, ServiceConfig, ServiceSpec, SiteSpec
+from leasehold.service.config_file import config_from_dict
 from leasehold.service.drivers.protocol import NativeJob
 from leasehold.service.drivers.registry import driver
 from leasehold.service.drivers.slurm.cluster import NO_GPUS, Gpus, Node, read_gpus
@@ -114,6 +116,18 @@ def test_jobs_can_have_the_gpus_that_slurm_and_the_plan_both_know(
     there: Gpus, planned: NodeResources | None, lent: Gpus
 ) -> None:
     assert gpus_lent(there, planned) == lent
+
+
+def test_of_its_gpus_no_fractions_are_lent(tmp_path: Path) -> None:
+    def nodes(**gpus: Any) -> tuple[NodeResources, ...]:
+        node = {"name": "n1", "cores": 4, "gpus": {"model": "a100", "count": 2, **gpus}}
+        slurm = {"job_folder": str(tmp_path), "user": "daemon", "suspend": "none"}
+        site = {"name": "hpc", "driver": "slurm", "nodes": [node, {"name": "n2", "cores": 4}], "slurm": slurm}
+        return config_from_dict({"cluster": [site]}).clusters[0].nodes
+
+    assert nodes() == nodes(shares=0) == (NodeResources("n1", 4, 0, "a100", 2, 0), NodeResources("n2", 4))
+    with pytest.raises(InvalidField, match="got 'shares', expected none: Slurm is asked for whole GPUs"):
+        nodes(shares=2)
 
 
 # --- for real -------------------------------------------------------------------------------------------------
@@ -214,7 +228,7 @@ def test_leases_get_their_gpus_and_give_way_where_an_owner_asks_for_these(
 def test_a_job_gets_gpus_of_the_node_that_was_chosen_for_it(cluster: SlurmCluster, tmp_path: Path) -> None:
     first, second, third = cluster.nodes
 
-    async def free(federation: Federation) -> dict[str, tuple[str, int, int]]:
+    async def free(federation: Federation) -> dict[str, tuple[str, int, Devices]]:
         return {
             node.name.partition("/")[2]: (node.gpu_model, node.gpus, node.free_gpus)
             for node in await federation.jobs.nodes()
@@ -222,19 +236,28 @@ def test_a_job_gets_gpus_of_the_node_that_was_chosen_for_it(cluster: SlurmCluste
 
     async def play() -> None:
         async with lending(tmp_path, cluster) as federation:
-            idle = {first: ("a100", 2, 2), second: ("", 0, 0), third: ("t4", 1, 1)}
+            idle = {first: ("a100", 2, (1_000, 1_000)), second: ("", 0, ()), third: ("t4", 1, (1_000,))}
             await until_true(lambda: free(federation), idle)
-            needs = Needs(amounts=Amounts(2, 128, 0, 1), execution_ms=HOUR_MS, gpu_model="a100")
+            needs = Needs(amounts=Amounts(2, 128, 0, (1_000,)), execution_ms=HOUR_MS, gpu_model="a100")
             job = SubmitJob(consumer="physics", command=WORK, needs=needs, lease_type=LeaseType.CANCELABLE)
             (row, _), *_ = await federation.jobs.submit(job)
             await until(lambda: gres_of_guests(cluster) != set(), "it does not run")
             assert {node for node, _ in gres_of_guests(cluster)} == {first}
-            await until_true(lambda: free(federation), idle | {first: ("a100", 2, 1)})
+            await until_true(lambda: free(federation), idle | {first: ("a100", 2, (1_000, 0))})
+            half = replace(job, needs=replace(needs, amounts=Amounts(2, 128, 0, (500,))))
+            (told, _), *_ = await federation.jobs.submit(half)
+            await until_true(lambda: what_became(federation, told.record.id), ("refused", "gpus-lent-whole"))
             await federation.jobs.cancel(row.record.id)
             await until_true(lambda: free(federation), idle)
 
     asyncio.run(play())
     cluster.clear()
+
+
+async def what_became(federation: Federation, job_id: int) -> tuple[str, str]:
+    found = federation.store.job(job_id)
+    assert found is not None
+    return found.record.state.value, found.record.what
 
 
 async def until_true(ask: Callable[[], Awaitable[object]], answer: object) -> None:

@@ -8,12 +8,13 @@ from starlette.concurrency import run_in_threadpool
 
 from leasehold.configuration.job_description.description import JobDescription, show_gpus
 from leasehold.jobs.job import FAULT_SENTENCES, AttemptState, Backup, JobRecord
+from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
-from leasehold.model.resources import parse_whole_gpus
+from leasehold.model.resources import parse_gpus
 from leasehold.protocol.explanations import JobExplanation
 from leasehold.protocol.fields import (
     LeaseTypeName,
@@ -306,9 +307,9 @@ def description_of(body: JobSpec) -> JobDescription:
 
 
 def _needs_of(body: JobSpec) -> Needs:
-    gpu_model, gpus = parse_whole_gpus(body.gpus) if body.gpus else ("", 0)
+    gpu_model, gpu_milli = parse_gpus(body.gpus) if body.gpus else ("", 0)
     return Needs(
-        amounts=Amounts(body.cores, body.memory_mib, body.disk_mib, gpus),
+        amounts=Amounts(body.cores, body.memory_mib, body.disk_mib, devices_of(gpu_milli)),
         gpu_model=gpu_model,
         execution_ms=read_duration(body.execution_s),
         nodes=body.nodes,

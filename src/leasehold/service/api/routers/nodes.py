@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from leasehold.matching.software import Installed, Software, has_software, installed, software
 from leasehold.matching.verdict import FITS
+from leasehold.model.request import GPU_MILLI
 from leasehold.protocol.fields import moment_at
 from leasehold.protocol.nodes import Image, ImageList, Node, NodeFilter, NodePage
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
@@ -40,6 +41,7 @@ def show_node(row: NodeRow, *, brief: bool) -> Node:
         row,
         software=() if brief else _with_versions(row.software),
         packages=len(row.software),
+        free_gpus=tuple(milli / GPU_MILLI for milli in row.free_gpus),
         first_seen_at=moment_at(row.first_ms),
     )
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 
+from leasehold.matching.devices import free_milli, in_order, shares_of
 from leasehold.model.request import GPU_MILLI
 from leasehold.service.drivers.emulated.fault_injection import NodeFaults, describe
 from leasehold.service.drivers.emulated.options import EmulatedNode
@@ -28,6 +29,7 @@ class NodeInventory:
         self._perhaps_free = list(range(len(self._names)))
         self._listed = set(self._perhaps_free)
         self._gpus_taken: dict[tuple[str, int], int] = {}
+        """Shares of each device, by node and number."""
         self._seen: dict[str, NodeFacts] = {}
         """Of sound nodes, until something is taken of them or given back: there may be thousands."""
 
@@ -42,15 +44,20 @@ class NodeInventory:
                     self._may_be_free(self._numbers[name])
 
     def take_gpus(self, gpus: Iterable[tuple[str, int, int]], sign: int) -> None:
-        """Take so many thousandths of each device, or give them back."""
-        for name, device, milli in gpus:
-            self._gpus_taken[name, device] = self._gpus_taken.get((name, device), 0) + sign * milli
+        """Take so many shares of each device, or give them back."""
+        for name, device, shares in gpus:
+            self._gpus_taken[name, device] = self._gpus_taken.get((name, device), 0) + sign * shares
             self._seen.pop(name, None)
 
     def gpus_of(self, constraints: PlacementConstraints) -> tuple[tuple[str, int, int], ...]:
-        """Say what machines hold of devices that are placed so."""
+        """Say what machines hold of devices that are placed so, in shares."""
         milli = min(constraints.gpu_milli, GPU_MILLI)
-        return tuple((name, device, milli) for name, _, devices in constraints.placed for device in devices)
+        return tuple(
+            (name, device, shares_of(milli, self.nodes[name].shares))
+            for name, _, devices in constraints.placed
+            if name in self.nodes
+            for device in devices
+        )
 
     # placement
 
@@ -67,10 +74,10 @@ class NodeInventory:
             if too_small is not None:
                 return too_small
         wanted: Counter[tuple[str, int]] = Counter()
-        for name, device, milli in self.gpus_of(constraints):
-            wanted[name, device] += milli
-        for (name, device), milli in wanted.items():
-            if self._gpus_taken.get((name, device), 0) + milli > GPU_MILLI:
+        for name, device, shares in self.gpus_of(constraints):
+            wanted[name, device] += shares
+        for (name, device), shares in wanted.items():
+            if shares > self._free_shares(name, device):
                 return Problem(f"GPU {device} of node {name} is in use now", full=True, nodes=(name,))
         return self._faults.problem_of([name for name, _, _ in constraints.placed], now_ms)
 
@@ -164,8 +171,14 @@ class NodeInventory:
             fault="" if fault is None else fault.value,
             gpu_model=node.gpu_model if node.gpus else "",
             gpus=node.gpus,
-            free_gpus=sum(not self._gpus_taken.get((node.name, device)) for device in range(node.gpus)),
+            gpu_shares=node.gpu_shares,
+            free_gpus=in_order(
+                free_milli(self._free_shares(node.name, device), node.shares) for device in range(node.gpus)
+            ),
         )
+
+    def _free_shares(self, name: str, device: int) -> int:
+        return max(0, self.nodes[name].shares - self._gpus_taken.get((name, device), 0))
 
     def _free_of(self, name: str) -> tuple[int, int]:
         node, (cores, memory_mib) = self.nodes[name], self._taken[name]

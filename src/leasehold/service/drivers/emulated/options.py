@@ -32,6 +32,11 @@ class EmulatedNode:
     gpus: int = 0
     gpu_shares: int = 1
 
+    @property
+    def shares(self) -> int:
+        """In how many shares each of its GPUs is counted."""
+        return max(1, self.gpu_shares)
+
 
 def planned_nodes(nodes: Iterable[NodeResources]) -> tuple[EmulatedNode, ...]:
     """Give the nodes by which a site is planned; of those without a limit on memory there is plenty."""

@@ -61,7 +61,7 @@ class EmulatedInstance(Instance):
     ``coming``     what will become of them, soonest first
     ``cores``      how many each VM has on its node
     ``is_placed``  whether its order named the nodes
-    ``gpus``       what they hold of GPU devices: node, number of the device, and thousandths of it
+    ``gpus``       what they hold of GPU devices: node, number of the device, and shares of it
     """
 
     work_done: int

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from leasehold.jobs.job import Fault
+from leasehold.matching.devices import Devices
 from leasehold.model.errors import InvalidField
+from leasehold.model.request import GPU_MILLI
 from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Clock, DriverSetup, NativeJob, Observation, Order, Problem
@@ -227,7 +229,8 @@ class NodeDiscovery:
                 unknown="; ".join(filter(None, (unknown, self._modules.unknown))),
                 gpu_model=gpus.model,
                 gpus=gpus.count,
-                free_gpus=max(0, min(gpus.count, node.gpus.count - gpus_in_use[node.name])),
+                gpu_shares=0,
+                free_gpus=_free_gpus(gpus.count, node.gpus.count - gpus_in_use[node.name]),
             )
             facts.append(one)
         return facts
@@ -238,6 +241,12 @@ def gpus_lent(there: Gpus, planned: NodeResources | None) -> Gpus:
     if planned is None or there.model != planned.gpu_model or not min(there.count, planned.gpus):
         return NO_GPUS
     return Gpus(planned.gpu_model, min(there.count, planned.gpus))
+
+
+def _free_gpus(lent: int, unused: int) -> Devices:
+    """Say of each GPU that is lent whether it is free."""
+    free = max(0, min(lent, unused))
+    return (GPU_MILLI,) * free + (0,) * (lent - free)
 
 
 def _gpus_in_use(jobs: Iterable[Job]) -> Counter[str]:
