@@ -45,6 +45,13 @@ def test_a_fraction_is_never_here_where_gpus_are_lent_whole() -> None:
     assert [job for job, _, _ in told.started] == [2]
 
 
+def test_half_a_gpu_is_too_much_where_there_is_none() -> None:
+    told = Told(site(seen(NAME)))
+    told.tell(S, submitted(1, gpu_milli=500))
+    [(_, reason, what)] = told.decided
+    assert (reason, what) == ("never-here", "too-few-gpus: asks for 0.5 GPU on each node, and none has any")
+
+
 @dataclass
 class Site:
     """Devices as they are: who has how many shares of which. It puts machines on any device that has room."""

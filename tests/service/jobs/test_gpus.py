@@ -106,6 +106,9 @@ def test_fractions_share_a_device_with_each_other_and_with_leases(tmp_path: Path
         body = {"type": "suspendable", "vms": 1, "duration_s": 3600, "gpus": "a100:0.25", "command": FOR_EVER}
         assert house.ask("POST", "/v1/leases", token, json=body).status_code == 201
         until(lambda: free_gpus(house, token)["das3/gpu1"] == [0.75, 0])
+        body = {"command": ["true"], "execution_s": 60, "gpus": "a100:0.9"}
+        plan = house.ask("POST", "/v1/jobs/plan", token, json=body).json()
+        assert [one["gpus"] for one in plan["alternatives"] if one["change"] == "gpus"] == ["a100:0.75"]
         whole = submit(house, token, gpus="a100:1")
         until(lambda: shown(house, token, whole)["state"] == "waiting")
         assert shown(house, token, whole)["what"].startswith("gpus-in-use")
