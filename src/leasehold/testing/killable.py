@@ -12,7 +12,8 @@ processes (`multiprocessing`'s) does that once, and forks one for each. ``main``
 and should end when nothing more can be read from its connection.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from types import TracebackType
@@ -32,13 +33,21 @@ PRELOADED = (
 _FORKS = get_context("forkserver")
 
 
+def _begin(main: Callable[..., None], environment: Mapping[str, str], *arguments: object) -> None:
+    """Begin with the environment of whoever makes the process: the server has that of whoever was the first."""
+    os.environ.clear()
+    os.environ.update(environment)
+    main(*arguments)
+
+
 class Killable:
     """One process, and this end of the pipe to it."""
 
     def __init__(self, main: Callable[..., None], *arguments: object) -> None:
         _FORKS.set_forkserver_preload(list(PRELOADED))
         self._connection, theirs = _FORKS.Pipe()
-        self._process = _FORKS.Process(target=main, args=(theirs, *arguments), daemon=True)
+        begun = (main, dict(os.environ), theirs, *arguments)
+        self._process = _FORKS.Process(target=_begin, args=begun, daemon=True)
         self._process.start()
         theirs.close()
 
