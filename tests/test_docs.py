@@ -215,7 +215,7 @@ def test_the_api_page_says_who_may_do_what() -> None:
 
 def test_the_api_page_names_every_route() -> None:
     page = reference("api.md")
-    written = set(re.findall(r"`(?:GET|POST|DELETE) (/[^`?]*)`", page)) | {"/v1/sites/{name}/resume"}
+    written = set(re.findall(r"`(?:GET|POST|PUT|DELETE) (/[^`?]*)`", page)) | {"/v1/sites/{name}/resume"}
     source = REPOSITORY / "src" / "leasehold" / "service" / "api" / "routers"
     modules = (import_module(f"{routers.__name__}.{file.stem}") for file in source.glob("[!_]*.py"))
     found = (one for module in modules for one in vars(module).values() if isinstance(one, APIRouter))

@@ -145,6 +145,13 @@ def test_a_job_whose_time_is_over_would_take_as_long_again_and_does_not_begin_an
     assert told.decided == [(1, "time-over", "its lease was ended at its requested time")]
 
 
+def test_an_input_that_is_gone_is_the_fault_of_no_node() -> None:
+    started = running()
+    told = started.tell(3, AttemptFailed(1, 1, Fault.INPUT_GONE, "it was removed"))
+    assert told.closed == [(1, "failed", "input-gone", 0)]
+    assert told.looked_at == []
+
+
 def test_a_job_begins_anew_only_so_often() -> None:
     told = running(restarts=1).tell(3, AttemptFailed(1, 1, Fault.TAKEN_AWAY))
     told.tell(4, AttemptFailed(1, 2, Fault.TAKEN_AWAY))

@@ -1,5 +1,6 @@
 """Files of consumers: nothing is complete that is not what was announced, and no quota is ever passed."""
 
+import asyncio
 import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.staging import CannotBring, StagedFile, Staging, TransferRate, content_path
+from leasehold.service.drivers.staging import (
+    CannotBring,
+    JobFiles,
+    StagedFile,
+    Staging,
+    TransferRate,
+    content_path,
+    stored_at,
+)
 from leasehold.service.files import FileConflict, FileQuota, FileStore, NoSuchFile
 
 
@@ -126,6 +135,14 @@ def test_the_same_hash_with_another_size_is_refused(files: FileStore) -> None:
 # To the site
 
 
+def staging_to(folder: Path, files: FileStore) -> Staging:
+    return Staging(lambda _: stored_at(files.folder), folder)
+
+
+def bring(staging: Staging, *inputs: StagedFile) -> None:
+    asyncio.run(staging.bring(JobFiles(inputs)))
+
+
 @given(content=st.binary(min_size=1, max_size=50), left=st.integers(0, 50), is_damaged=st.booleans())
 def test_an_interrupted_copy_is_continued_and_a_damaged_one_begun_anew(
     content: bytes,
@@ -139,22 +156,22 @@ def test_an_interrupted_copy_is_continued_and_a_damaged_one_begun_anew(
         target.parent.mkdir(parents=True)
         part = content[:left]
         target.with_suffix(".part").write_bytes(bytes(255 - byte for byte in part) if is_damaged else part)
-        Staging(files.folder, Path(folder) / "site").bring([StagedFile("in.dat", sha256, len(content))])
+        bring(staging_to(Path(folder) / "site", files), StagedFile("in.dat", sha256, len(content)))
         assert target.read_bytes() == content
         assert not target.with_suffix(".part").exists()
 
 
 def test_what_was_removed_or_changed_at_the_gateway_is_not_brought(files: FileStore, tmp_path: Path) -> None:
-    staging = Staging(files.folder, tmp_path / "site")
+    staging = staging_to(tmp_path / "site", files)
     sha256 = put(files, b"content")
     path = content_path(files.folder, sha256)
     path.chmod(0o600)
     path.write_bytes(b"changed")
     with pytest.raises(CannotBring, match=f"changed under way: what arrived has SHA-256 {hash_of(b'changed')}"):
-        staging.bring([StagedFile("in.dat", sha256, 7)])
+        bring(staging, StagedFile("in.dat", sha256, 7))
     files.remove("physics", sha256)
     with pytest.raises(CannotBring, match="is not stored any more: it was removed after the job was submitted"):
-        staging.bring([StagedFile("in.dat", sha256, 7)])
+        bring(staging, StagedFile("in.dat", sha256, 7))
 
 
 def test_how_fast_it_went_is_measured_and_recent_transfers_count_most() -> None:

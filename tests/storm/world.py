@@ -145,8 +145,9 @@ class Process:
                 uplink_token = await self.uplink_token
                 (site,) = SLOTS[self.name]
                 wire = Wire(world.network, self.name)
-                messages, status = federation.messages, federation.sites.own_status
-                await Uplink(messages, status, "https://home", uplink_token, site=site, transport=wire).run()
+                messages, files = federation.messages, federation.gateway_files
+                status = federation.sites.own_status
+                await Uplink(messages, files, status, "https://home", uplink_token, site=site, transport=wire).run()
             self.up.set()
             await asyncio.Event().wait()
 

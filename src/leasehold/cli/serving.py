@@ -174,8 +174,10 @@ def manage(line: Line, wanted: Wanted, config: ServiceConfig, stream: TextIO) ->
         else:
             fields = {"url": listening.url, "site": line.site, "allowed": allowed_at(config.clusters[0])}
             structlog.get_logger("leasehold.serving").info("listening", **fields)
-        messages, status = listening.federation.messages, listening.federation.sites.own_status
-        await Uplink(messages, status, line.gateway_url, line.token, site=line.site).run()
+        home = listening.federation
+        await Uplink(
+            home.messages, home.gateway_files, home.sites.own_status, line.gateway_url, line.token, site=line.site
+        ).run()
 
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(serve(config, wanted.place(config), keep_in_touch))

@@ -56,11 +56,12 @@ REACTIONS: dict[Fault, Reaction] = {
     Fault.NODE_DIED: Reaction(may_go_on=True, node_is_out=True),
     Fault.TAKEN_AWAY: Reaction(may_go_on=False, node_is_out=False),
     Fault.TIME_OVER: Reaction(may_go_on=False, node_is_out=False, is_its_own=True),
+    Fault.INPUT_GONE: Reaction(may_go_on=False, node_is_out=False, is_its_own=True),
 }
 """All but an error of the job itself: that is a result, and its user's (`FaultHandlers.error`).
 
-Source: Thamarai Selvi et al., section 4.6; the death of a node, a lease that is taken away and one whose time is over
-are Leasehold's own.
+Source: Thamarai Selvi et al., section 4.6; the death of a node, a lease that is taken away, one whose time is over and
+an input that is gone are Leasehold's own.
 """
 
 

@@ -37,6 +37,7 @@ class JobReason(StrEnum):
     NODE_DIED = "node-died"
     TAKEN_AWAY = "taken-away"
     TIME_OVER = "time-over"
+    INPUT_GONE = "input-gone"
     # over
     COMPLETED = "completed"
     JOB_ERROR = "job-error"
@@ -72,6 +73,7 @@ _SENTENCES: dict[JobReason, str] = {
     JobReason.NODE_DIED: "lost its node, because the node failed",
     JobReason.TAKEN_AWAY: "lost its node, because its lease was ended",
     JobReason.TIME_OVER: "exceeded its time limit and will not be retried",
+    JobReason.INPUT_GONE: "needs an input that is no longer stored and will not be retried",
     JobReason.COMPLETED: "ran to its end",
     JobReason.JOB_ERROR: "exited with an error and will not be retried",
     JobReason.NEVER_HERE: "cannot run anywhere here",
@@ -200,6 +202,9 @@ class Fault(StrEnum):
     TIME_OVER = "time-over"
     """It exceeded its time limit: a retry would take as long, so this is reported to its user."""
 
+    INPUT_GONE = "input-gone"
+    """An input is not stored any more, or has changed: no node is to blame, and its user is told."""
+
 
 FAULT_SENTENCES = {
     Fault.JOB_ERROR: "its command exited with an error",
@@ -209,6 +214,7 @@ FAULT_SENTENCES = {
     Fault.NODE_DIED: "the node failed",
     Fault.TAKEN_AWAY: "its lease was ended",
     Fault.TIME_OVER: "it exceeded its time limit",
+    Fault.INPUT_GONE: "an input of it is no longer stored",
 }
 """What went wrong with an attempt, for a person."""
 

@@ -175,7 +175,7 @@ class JobOutput:
 
 @dataclass(frozen=True, slots=True)
 class AskForOutput:
-    """Ask the manager of the site of a lease for what its command has written so far; the answer is a task `Heard`."""
+    """Ask the manager of the site of a lease for what its command has written so far; the answer is `OutputHeard`."""
 
     lease_id: int
 
@@ -189,6 +189,25 @@ class GuestOutput:
 
     lease_id: int
     output: Output
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskForFiles:
+    """Ask the manager of the site of a lease for the files that its command has left; the answer is `FilesHeard`."""
+
+    lease_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuestFiles:
+    """What has become of the files that the command of a lease here has left, for the gateway that wants them.
+
+    With a ``problem`` they could not all be sent there.
+    """
+
+    lease_id: int
+    files: tuple[OutputFile, ...]
     problem: str = ""
 
 
@@ -436,6 +455,8 @@ Command = (
     | JobOutput
     | AskForOutput
     | GuestOutput
+    | AskForFiles
+    | GuestFiles
     | Cancel
     | ReportCheckpoint
     | Extend

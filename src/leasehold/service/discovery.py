@@ -7,7 +7,7 @@ outcome by commands. Nothing here decides.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,6 +18,7 @@ from leasehold.matching.needs import Amounts
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.commands import (
     Command,
+    GuestFiles,
     GuestOutput,
     JobImageBuilt,
     JobImageFailed,
@@ -30,13 +31,14 @@ from leasehold.service.commands import (
 from leasehold.service.config import JobsSpec, SiteSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
-from leasehold.service.drivers.staging import Staging, TakesFiles
+from leasehold.service.drivers.staging import JobFiles, Staging, TakesFiles
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.nodes import NODE_BATCH
-from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, Read
+from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, Read, Send
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import NoSuchSite, Unavailable
-from leasehold.service.files import FileStore
+from leasehold.service.files import FileStore, NoSuchFile
+from leasehold.service.messages.files import CannotSend
 from leasehold.service.remote_outputs import RemoteOutputs
 from leasehold.service.store.rows import OutputFile
 
@@ -50,11 +52,14 @@ BUILDABLE_EVERY_MS = 600_000
 NO_OUTPUT = Output("", is_whole=False)
 OUTPUT_NOT_STORED = "the store cannot keep it"
 IMAGE_NOT_STORED = "the image was built, but its description cannot be stored"
+_NOT_LEFT = "the command left no file of this name"
 NOT_CONFIGURED = "its site is not in the configuration any more"
 
 Do = Callable[[Command], Awaitable[object]]
 T = TypeVar("T")
-E = TypeVar("E", Fetch, Build, Read)
+E = TypeVar("E", Fetch, Build, Read, Send)
+SendFile = Callable[[JobFiles, str, Path], Awaitable[OutputFile]]
+"""Sends a file of this name that a command has left to the gateway of its lease."""
 
 _log = structlog.get_logger("leasehold.discovery")
 
@@ -75,6 +80,20 @@ def job_setup(spec: JobsSpec, drivers: Mapping[str, Driver], outputs_mib: int) -
     )
 
 
+@dataclass(frozen=True, slots=True)
+class JobFilePaths:
+    """Where the files of jobs go.
+
+    ``store``     takes what jobs of this gateway leave behind
+    ``send``      sends what those of another one leave behind
+    ``stagings``  bring inputs to sites, and know how fast that is
+    """
+
+    store: FileStore
+    send: SendFile
+    stagings: Mapping[str, Staging] = field(default_factory=dict)
+
+
 class NodeDiscovery:
     """Looks at all sites until closed, and carries out what the engine asks for on behalf of jobs."""
 
@@ -86,18 +105,13 @@ class NodeDiscovery:
         spec: JobsSpec,
         sites: Iterable[SiteSpec] = (),
         *,
-        files: FileStore | None = None,
-        stagings: Mapping[str, Staging] | None = None,
+        files: JobFilePaths | None = None,
     ) -> None:
-        """``files`` takes what jobs leave behind; ``stagings`` know how fast inputs get to sites."""
-        rates = stagings or {}
-        self.outputs = RemoteOutputs(do)
+        self.outputs = RemoteOutputs(do, clock)
+        self._files = files
         self._clock = clock
         self._spec = spec
-        self._sites = {
-            site: SiteDiscovery(site, driver, do, clock, spec, files, rates.get(site))
-            for site, driver in drivers.items()
-        }
+        self._sites = {site: SiteDiscovery(site, driver, do, clock, spec, files) for site, driver in drivers.items()}
         self._offers = [
             SiteOffers(site.name, drivers[site.name], do, clock, site.offer_every_ms, site.offers(spec.offers_last_ms))
             for site in sites
@@ -105,7 +119,7 @@ class NodeDiscovery:
         ]
         self._do = do
         self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way: set[Fetch | Build | Read] = set()
+        self._under_way: set[Fetch | Build | Read | Send] = set()
 
     def begin(self) -> None:
         """Look at all sites from now on."""
@@ -127,6 +141,8 @@ class NodeDiscovery:
             self._sites[site].look_soon()
         for read in tasks.reads:
             self._start_once(read, self._read)
+        for send in tasks.sends:
+            self._start_once(send, self._send)
         self.outputs.take(tasks.heard)
 
     async def close(self) -> None:
@@ -139,16 +155,22 @@ class NodeDiscovery:
         if fetch.site in self._sites:
             await self._sites[fetch.site].fetch(fetch)
             return
-        remote = SiteDiscovery(fetch.site, self.outputs, self._do, self._clock, self._spec)
+        remote = SiteDiscovery(fetch.site, self.outputs, self._do, self._clock, self._spec, self._files)
         try:
             await remote.fetch(fetch)
         except NoSuchSite:
             lost = JobOutput(fetch.lease_id, NO_OUTPUT, NOT_CONFIGURED)
             await report_until_accepted(self._do, lost, lost)
+        finally:
+            self.outputs.done(fetch.lease_id)
 
     async def _read(self, read: Read) -> None:
         if read.site in self._sites:
             await self._sites[read.site].read(read.lease_id)
+
+    async def _send(self, send: Send) -> None:
+        if send.site in self._sites:
+            await self._sites[send.site].send(send)
 
     async def _build(self, build: Build) -> None:
         if build.site in self._sites:
@@ -175,19 +197,19 @@ class SiteDiscovery:
     Of a site with a manager of its own only outputs are asked for.
     """
 
-    def __init__(  # noqa: PLR0917 - as `NodeDiscovery` has them
+    def __init__(
         self,
         site: str,
         driver: Driver | RemoteOutputs,
         do: Do,
         clock: Clock,
         spec: JobsSpec,
-        files: FileStore | None = None,
-        staging: Staging | None = None,
+        files: JobFilePaths | None = None,
     ) -> None:
         self._site = site
-        self._files = files
-        self._staging = staging
+        self._files = None if files is None else files.store
+        self._send_file = None if files is None else files.send
+        self._staging = None if files is None else files.stagings.get(site)
         self._driver = driver
         self._takes_files = isinstance(driver, TakesFiles)
         self._do = do
@@ -287,9 +309,9 @@ class SiteDiscovery:
     async def fetch(self, fetch: Fetch) -> None:
         """Fetch what the command of a lease wrote, and the files that it left, before its end counts.
 
-        It is tried again with growing pauses for as long as the configuration says; then the job is over with
-        an empty output, marked as not whole. The machines themselves may be gone by then: drivers keep what
-        commands wrote for some time after a lease is over (`HasOutput`).
+        It is tried again with growing pauses for as long as the configuration says, from when something of it arrived
+        last; then the job is over with an empty output, marked as not whole. The machines themselves may be gone by
+        then: drivers keep what commands wrote for some time after a lease is over (`HasOutput`).
         """
         until_ms, pause_s = self._clock() + self._spec.output_for_ms, PAUSE_S
         while True:
@@ -300,7 +322,7 @@ class SiteDiscovery:
             except _NoAnswer as error:
                 output, problem = NO_OUTPUT, str(error)
                 files = tuple(OutputFile(name, problem=f"it could not be fetched: {error}") for name in fetch.outputs)
-            if self._clock() >= until_ms:
+            if self._clock() >= max(until_ms, self._arrived_ms(fetch.lease_id) + self._spec.output_for_ms):
                 break
             await asyncio.sleep(pause_s)
             pause_s = _longer(pause_s)
@@ -315,17 +337,67 @@ class SiteDiscovery:
             output, problem = NO_OUTPUT, str(error)
         await self._report(GuestOutput(lease_id, output, problem))
 
+    async def send(self, send: Send) -> None:
+        """Send what the command of a lease has left, once: the gateway that wants it asks again, and that continues."""
+        try:
+            files, problem = await self._sent(send), ""
+        except (_NoAnswer, CannotSend) as error:
+            files, problem = (), str(error)
+        await self._report(GuestFiles(send.lease_id, files, problem))
+
+    async def _sent(self, send: Send) -> tuple[OutputFile, ...]:
+        """Send the files of a command to its gateway; raises _NoAnswer, CannotSend."""
+        wanted = send.files.outputs
+        if not wanted or self._send_file is None or not isinstance(self._driver, TakesFiles):
+            return self._gives_none(wanted)
+        left = await _answer(self._driver.output_files(send.lease_id))
+        sent = list[OutputFile]()
+        for name in wanted:
+            path = left.get(name)
+            if not isinstance(path, Path):
+                sent.append(OutputFile(name, problem=path or _NOT_LEFT))
+                continue
+            try:
+                sent.append(await self._send_file(send.files, name, path))
+            except OSError as error:
+                raise _NoAnswer(f"{name}: {error.strerror or error}") from error
+        return tuple(sent)
+
+    def _gives_none(self, wanted: Iterable[str]) -> tuple[OutputFile, ...]:
+        return tuple(OutputFile(name, problem=f"site {self._site} gives no files back") for name in wanted)
+
+    def _arrived_ms(self, lease_id: int) -> int:
+        return self._driver.arrived_ms(lease_id) if isinstance(self._driver, RemoteOutputs) else -1
+
     async def _collected(self, fetch: Fetch) -> tuple[OutputFile, ...]:
         """Store the files that a command has left; raises _NoAnswer."""
-        if not fetch.outputs or self._files is None or not isinstance(self._driver, TakesFiles):
-            return tuple(OutputFile(name, problem=f"site {self._site} gives no files back") for name in fetch.outputs)
+        if not fetch.outputs or self._files is None:
+            return self._gives_none(fetch.outputs)
+        if isinstance(self._driver, RemoteOutputs):
+            sent = {file.name: file for file in await _answer(self._driver.files(fetch.lease_id))}
+            return tuple(self._checked(fetch.consumer, name, sent.get(name)) for name in fetch.outputs)
+        if not isinstance(self._driver, TakesFiles):
+            return self._gives_none(fetch.outputs)
         left = await _answer(self._driver.output_files(fetch.lease_id))
         return tuple([await self._stored(fetch.consumer, name, left.get(name)) for name in fetch.outputs])
+
+    def _checked(self, consumer: str, name: str, sent: OutputFile | None) -> OutputFile:
+        """Give what a site says of a file; what it says was sent has to be here, with the hash that it says."""
+        assert self._files is not None
+        if sent is None:
+            return OutputFile(name, problem=f"site {self._site} says nothing of it")
+        if sent.problem:
+            return OutputFile(name, problem=sent.problem)
+        try:
+            self._files.content(consumer, sent.sha256)
+        except NoSuchFile:
+            return OutputFile(name, problem=f"site {self._site} says that it was sent, and it has not arrived")
+        return OutputFile(name, sent.sha256, self._files.get(consumer, sent.sha256).size_bytes)
 
     async def _stored(self, consumer: str, name: str, path: Path | str | None) -> OutputFile:
         assert self._files is not None
         if not isinstance(path, Path):
-            return OutputFile(name, problem=path or "the command left no file of this name")
+            return OutputFile(name, problem=path or _NOT_LEFT)
         try:
             kept = await asyncio.to_thread(self._files.add, consumer, name, path, self._clock())
         except LeaseholdError as error:

@@ -33,10 +33,10 @@ from leasehold.service.commands import (
     SubmitJob,
 )
 from leasehold.service.config import ServiceConfig
-from leasehold.service.discovery import NodeDiscovery, job_setup
+from leasehold.service.discovery import JobFilePaths, NodeDiscovery, job_setup
 from leasehold.service.drivers.facts import Access, Output
 from leasehold.service.drivers.protocol import Driver
-from leasehold.service.drivers.staging import Staging, TakesFiles
+from leasehold.service.drivers.staging import JobFiles, Source, Staging, TakesFiles, stored_at
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import gpus_in_use, occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
@@ -54,6 +54,7 @@ from leasehold.service.files import FileStore
 from leasehold.service.forecasts import Forecasts
 from leasehold.service.job_plans import JobPlan, plan_job
 from leasehold.service.jobs import Jobs, NodeGroup, verdicts
+from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.notices import NoticeSender
@@ -185,8 +186,14 @@ class Federation:
         look_every_s = config.service.reconcile_every_ms / 1000
         limits = config.limits
         self.files = FileStore(folder / "files", limits.file_mib_per_consumer << 20, limits.file_mib << 20)
+        self.gateway_files = GatewayFiles()
+        own_files = stored_at(self.files.folder)
+
+        def source_of(files: JobFiles) -> Source:
+            return self.gateway_files.source_of(files) if files.origin else own_files
+
         stagings = {
-            name: Staging(self.files.folder, driver.input_folder)
+            name: Staging(source_of, driver.input_folder)
             for name, driver in drivers.items()
             if isinstance(driver, TakesFiles)
         }
@@ -196,7 +203,12 @@ class Federation:
         }
         self.notices = NoticeSender(drivers, config.service.webhooks, clock)
         self._discovery = NodeDiscovery(
-            drivers, self.do, clock, config.jobs, config.clusters, files=self.files, stagings=stagings
+            drivers,
+            self.do,
+            clock,
+            config.jobs,
+            config.clusters,
+            files=JobFilePaths(self.files, self.gateway_files.send, stagings),
         )
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
@@ -205,7 +217,7 @@ class Federation:
         drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self.messages = MessageRouter(thread, store, clock)
         self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
-        self.peers = Peers(thread, self.messages, identity, folder, surroundings)
+        self.peers = Peers(thread, self.messages, self.gateway_files, identity, folder, surroundings)
         self.agreements = Agreements(thread, clock)
         self.forecasts = Forecasts(
             thread, store, clock, lambda: snapshot_terms(self.config, self._can, identity), config.estimates
@@ -517,6 +529,10 @@ class Federation:
                 async with asyncio.timeout(OUTPUT_WITHIN_S):
                     return await self._discovery.outputs.output(lease_id)
         raise Unavailable(f"the manager of site {site} does not answer")
+
+    def arriving(self, lease_id: int) -> None:
+        """Note that something arrives of the files that the command of a lease has left at a site with a manager."""
+        self._discovery.outputs.arriving(lease_id)
 
     def _reconciler_of(self, lease_id: int, site: str) -> SiteReconciler:
         if site not in self._reconcilers:

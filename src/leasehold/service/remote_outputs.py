@@ -1,46 +1,74 @@
-"""What commands have written at sites with managers of their own: asked for by a message, and answered by one."""
+"""What commands have written and left at sites with managers of their own: asked for, and answered, by messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from leasehold.service.commands import AskForOutput, Command
+from leasehold.service.commands import AskForFiles, AskForOutput, Command
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import Heard
+from leasehold.service.engine.tasks import FilesHeard, Heard, OutputHeard
+from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
+from leasehold.service.store.rows import OutputFile
 
 
 class RemoteOutputs:
     """Asks the managers of sites, and waits for what they answer."""
 
-    def __init__(self, do: Callable[[Command], Awaitable[object]]) -> None:
+    def __init__(self, do: Callable[[Command], Awaitable[object]], clock: Clock) -> None:
         self._do = do
-        self._waiting: dict[int, list[asyncio.Future[Heard]]] = {}
+        self._clock = clock
+        self._waiting: dict[tuple[type[Heard], int], list[asyncio.Future[Heard]]] = {}
+        self._arriving_ms: dict[int, int] = {}
 
     async def output(self, lease_id: int) -> Output:
         """Give what the command of a lease has written so far, once its site has answered; waits until then.
 
         Raises NoSuchSite where the lease is at no such site, and Unavailable where its site could not read it.
         """
-        answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(lease_id, []).append(answer)
-        try:
-            await self._do(AskForOutput(lease_id))
-            heard = await answer
-        finally:
-            self._forget(lease_id, answer)
-        if heard.problem:
-            raise Unavailable(heard.problem)
+        heard = await self._answer(OutputHeard, AskForOutput(lease_id))
+        assert isinstance(heard, OutputHeard)
         return heard.output
+
+    async def files(self, lease_id: int) -> tuple[OutputFile, ...]:
+        """Give what its site says of the files that the command of a lease has left, once they were sent.
+
+        Raises NoSuchSite where the lease is at no such site, and Unavailable where its site could not send them.
+        """
+        heard = await self._answer(FilesHeard, AskForFiles(lease_id))
+        assert isinstance(heard, FilesHeard)
+        return heard.files
+
+    def arriving(self, lease_id: int) -> None:
+        """Note that something of these files arrives."""
+        self._arriving_ms[lease_id] = self._clock()
+
+    def arrived_ms(self, lease_id: int) -> int:
+        """When something of these files arrived last; -1: nothing has."""
+        return self._arriving_ms.get(lease_id, -1)
+
+    def done(self, lease_id: int) -> None:
+        """All that is to arrive of a lease has."""
+        self._arriving_ms.pop(lease_id, None)
 
     def take(self, heard: Iterable[Heard]) -> None:
         """Pass on what sites have answered; an answer that nobody waits for any more is dropped."""
         for one in heard:
-            for answer in self._waiting.get(one.lease_id, ()):
+            for answer in self._waiting.get((type(one), one.lease_id), ()):
                 if not answer.done():
                     answer.set_result(one)
 
-    def _forget(self, lease_id: int, answer: "asyncio.Future[Heard]") -> None:
-        waiting = self._waiting[lease_id]
-        waiting.remove(answer)
-        if not waiting:
-            del self._waiting[lease_id]
+    async def _answer(self, kind: type[Heard], command: AskForOutput | AskForFiles) -> Heard:
+        key = kind, command.lease_id
+        answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(answer)
+        try:
+            await self._do(command)
+            heard = await answer
+        finally:
+            waiting.remove(answer)
+            if not waiting:
+                self._waiting.pop(key, None)
+        if heard.problem:
+            raise Unavailable(heard.problem)
+        return heard

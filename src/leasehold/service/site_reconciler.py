@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import structlog
 
+from leasehold.jobs.job import Fault
 from leasehold.service.commands import (
     Command,
     MachinesAnswer,
@@ -196,10 +197,11 @@ class SiteReconciler:
         order, problem = row.order, None
         try:
             if self._staging is None:
-                raise CannotBring(f"site {self.site} takes no files")  # noqa: TRY301 - as where one cannot be brought
-            await asyncio.to_thread(self._staging.bring, order.files.inputs)
+                problem = Problem(f"site {self.site} takes no files", again=False)
+            else:
+                await self._staging.bring(order.files)
         except CannotBring as error:
-            problem = Problem(str(error), again=error.again)
+            problem = Problem(str(error), again=error.again, fault="" if error.again else Fault.INPUT_GONE.value)
         except Exception as error:  # noqa: BLE001 - logged; the other leases go on
             structlog.get_logger("leasehold.reconciler").exception("failed to bring files", site=self.site)
             problem = Problem(f"its inputs cannot be brought: {type(error).__name__}: {error}")

@@ -109,6 +109,12 @@ POST   /v1/sites/lyon/resume                                 401     403      40
 DELETE /v1/sites/nowhere                                     401     403      403       403    404   403
 POST   /v1/sites/jena/messages                                401     403      403       403    200   200
 POST   /v1/sites/kiel/messages                                401     403      403       403    200   403
+GET    /v1/sites/jena/leases/999999/inputs/{file}             401     403      403       403    404   404
+GET    /v1/sites/kiel/leases/999999/inputs/{file}             401     403      403       403    404   403
+POST   /v1/sites/jena/leases/999999/outputs                   401     403      403       403    404   404
+POST   /v1/sites/kiel/leases/999999/outputs                   401     403      403       403    404   403
+PUT    /v1/sites/jena/leases/999999/outputs/{file}/content    401     403      403       403    404   404
+PUT    /v1/sites/kiel/leases/999999/outputs/{file}/content    401     403      403       403    404   403
 GET    /v1/peers                                             401     403      403       403    200   403
 GET    /v1/peers/nobody                                      401     403      403       403    404   403
 PUT    /v1/peers/ulm                                         401     403      403       403    200   403
@@ -264,6 +270,8 @@ BODIES: dict[str, Any] = {
     "POST /v1/coallocations/plan": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
     "POST /v1/sites/jena/messages": MESSAGES,
     "POST /v1/sites/kiel/messages": MESSAGES,
+    "POST /v1/sites/jena/leases/999999/outputs": {"sha256": "0" * 64, "name": "out.dat", "size_bytes": 1},
+    "POST /v1/sites/kiel/leases/999999/outputs": {"sha256": "0" * 64, "name": "out.dat", "size_bytes": 1},
     "PUT /v1/peers/ulm": {"max_vms": 4},
     "POST /v1/tokens": {"consumer": "physics", "roles": ["member"]},
 }

@@ -51,8 +51,11 @@ def be_served(connection: Connection, config: ServiceConfig, place: DataFolder, 
         asyncio.get_running_loop().add_reader(connection.fileno(), stop)
         connection.send("ready")
         if line is not None:
-            messages, status = listening.federation.messages, listening.federation.sites.own_status
-            await uplink.Uplink(messages, status, line.gateway_url, line.token, site=line.site).run()
+            home = listening.federation
+            status = home.sites.own_status
+            await uplink.Uplink(
+                home.messages, home.gateway_files, status, line.gateway_url, line.token, site=line.site
+            ).run()
 
     asyncio.run(serve(config, place, accompany))
 

@@ -11,12 +11,21 @@ from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.model.lease import LeaseState
-from leasehold.service.commands import AskForOutput, CancelJob, GuestOutput, JobNodesSeen, JobOutput, SubmitJob
+from leasehold.service.commands import (
+    AskForFiles,
+    AskForOutput,
+    CancelJob,
+    GuestFiles,
+    GuestOutput,
+    JobNodesSeen,
+    JobOutput,
+    SubmitJob,
+)
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import BackgroundTasks, Fetch
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, Heard, OutputHeard
 from leasehold.service.messages.endpoints import GATEWAY
-from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputRow
+from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputFile, OutputRow
 from leasehold.testing.live import Live
 
 NUMPY = frozenset({("numpy", "1.24.2")})
@@ -36,6 +45,7 @@ class JobWorld(World):
     def __init__(self, folder: Path, nodes: Mapping[str, tuple[EmulatedNode, ...]] = NODES) -> None:
         super().__init__(folder, nodes=nodes)
         self._fetches: dict[int, Fetch] = {}
+        self._heard: dict[int, OutputHeard] = {}
         for name, live in self.named():
             self.look(name)
             live.pass_time(0)
@@ -59,6 +69,7 @@ class JobWorld(World):
         """Somebody is killed and comes back; what it was doing is forgotten."""
         if who == GATEWAY:
             self._fetches.clear()
+            self._heard.clear()
         super().restart(who)
 
     def errands(self) -> None:
@@ -79,17 +90,35 @@ class JobWorld(World):
                 live.do(AskForOutput(fetch.lease_id))
         for read in tasks.reads:
             live.do(GuestOutput(read.lease_id, self.written(name, read.lease_id)))
+        for send in tasks.sends:
+            live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
         for heard in tasks.heard:
-            if self._fetches.pop(heard.lease_id, None) is not None:
-                live.do(JobOutput(heard.lease_id, heard.output, heard.problem))
+            self._hear(heard)
         for site in tasks.looks:
             self.look(site)
         return bool(tasks)
 
+    def _hear(self, heard: Heard) -> None:
+        """What a command wrote comes first, and then what it left, where that is wanted."""
+        fetch, lease_id = self._fetches.get(heard.lease_id), heard.lease_id
+        if fetch is None:
+            return
+        if isinstance(heard, OutputHeard):
+            self._heard[lease_id] = heard
+            if fetch.outputs:
+                self.gateway.do(AskForFiles(lease_id))
+                return
+        elif lease_id not in self._heard:
+            return
+        wrote = self._heard.pop(lease_id)
+        del self._fetches[lease_id]
+        files = heard.files if isinstance(heard, FilesHeard) else ()
+        self.gateway.do(JobOutput(lease_id, wrote.output, wrote.problem, files))
+
     def ask_again(self) -> None:
         """What was asked for and did not come is asked for again, as after a while."""
         for lease_id in self._fetches:
-            self.gateway.do(AskForOutput(lease_id))
+            self.gateway.do(AskForFiles(lease_id) if lease_id in self._heard else AskForOutput(lease_id))
 
     def written(self, name: str, lease_id: int) -> Output:
         self._keep_audits()
@@ -185,6 +214,11 @@ class JobWorld(World):
             wrote = self.output()
             assert wrote is not None
             assert (wrote.text, wrote.is_whole) == (text, True)
+
+
+def left_as(name: str) -> OutputFile:
+    """What was sent of an output."""
+    return OutputFile(name, "cd" * 32, 7)
 
 
 def stored(name: str = "sky.fits") -> InputFile:

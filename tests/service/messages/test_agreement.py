@@ -21,6 +21,7 @@ from leasehold.service.commands import Drain, ForgetSite, Happened, MessageBatch
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.errors import CannotForget, NoSuchSite
 from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.uplink import Uplink, check_gateway
 from leasehold.service.opening import check_sites
@@ -264,7 +265,7 @@ def test_an_uplink_outlives_whatever_is_answered_and_waits_longer_each_time(
         if not line.answers:
             raise asyncio.CancelledError
 
-    uplink = Uplink(line, line.status, "http://127.0.0.1:1", "secret", site="far")  # type: ignore[arg-type]  # as much as it needs
+    uplink = Uplink(line, GatewayFiles(), line.status, "http://127.0.0.1:1", "secret", site="far")  # type: ignore[arg-type]  # as much as it needs
     transport = httpx2.MockTransport(line.answer)
     uplink._http = httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1")
     monkeypatch.setattr("leasehold.service.messages.uplink.asyncio.sleep", lie_down)

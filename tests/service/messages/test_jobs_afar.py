@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
-from tests.service.messages.job_line import NODES, NUMPY, JobWorld, stored
+from tests.service.messages.job_line import NODES, NUMPY, JobWorld, left_as, stored
 from tests.service.messages.line import FAR, rows_of
 
 from leasehold.jobs.job import AttemptState, Fault, JobReason, JobState
@@ -17,6 +17,7 @@ from leasehold.model.event import SiteFellSilent
 from leasehold.service.commands import Happened, JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
+from leasehold.service.drivers.staging import JobFiles, StagedFile
 from leasehold.service.messages.about_jobs import MOST_BYTES, MOST_TOLD, NodesTold
 from leasehold.service.messages.endpoints import GATEWAY
 
@@ -44,7 +45,7 @@ class TestNodes:
         assert sorted(world.nodes()) == ["far/f1", "far/f2", "home/h1", "north/n1"]
         there = world.nodes()["far/f1"]
         assert (there.cores, there.memory_mib, there.software) == (2, 4_096, frozenset({("numpy", "1.24.2")}))
-        assert not there.takes_files
+        assert there.takes_files
 
     def test_one_that_fails_is_out_until_it_is_back(self, world: JobWorld) -> None:
         machines = world.sites["north"].sites["north"].machines
@@ -179,12 +180,28 @@ class TestJobs:
         to_and_fro(world, 4)
         assert world.state() is JobState.COMPLETED
 
-    def test_one_with_files_is_refused_where_only_such_sites_have_what_it_needs(self, world: JobWorld) -> None:
+    def test_its_site_is_told_of_its_files_and_what_it_left_is_asked_for(self, world: JobWorld) -> None:
+        world.submit_job("sleep", "1", inputs=(stored(),), outputs=("out", "log"))
+        [(node, _, _)] = world.tried()
+        to_and_fro(world, 1)
+        [there] = rows_of(world.sites[node.partition("/")[0]])
+        sent = world.attempts()[0].lease_id
+        inputs = (StagedFile("sky.fits", "ab" * 32, 10),)
+        assert there.metadata.files == JobFiles(inputs, ("out", "log"), GATEWAY, sent or 0)
+        to_and_fro(world, 6)
+        wrote = world.output()
+        assert wrote is not None
+        assert wrote.files == (left_as("out"), left_as("log"))
+        assert world.state() is JobState.COMPLETED
+
+    def test_one_with_files_is_refused_where_sites_take_none(self, world: JobWorld) -> None:
+        for name in FAR:
+            live = world.sites[name]
+            nodes = live.sites[name].machines.nodes(live.now_ms)
+            live.do(JobNodesSeen(name, tuple(replace(node, takes_files=False) for node in nodes), live.now_ms))
+            world.exchange(name)
         world.submit_job("sleep", "1", outputs=("out",))
-        world.submit_job("sleep", "1", inputs=(stored(),))
-        for number in (1, 2):
-            assert world.state(number) is JobState.REFUSED
-            assert world.job(number).record.what == "takes-no-files"
+        assert (world.state(), world.job().record.what) == (JobState.REFUSED, "takes-no-files")
 
     def test_one_that_fits_no_node_is_refused_with_the_same_reason_as_here(self, world: JobWorld) -> None:
         world.submit_job("true", cores=4)

@@ -17,6 +17,7 @@ from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
+from leasehold.service.drivers.staging import NO_FILES, JobFiles, StagedFile
 from leasehold.service.messages import wire
 from leasehold.service.messages.about_jobs import CommandTold, NodesTold
 from leasehold.service.messages.site_status import MOST_VMS, SiteStatus
@@ -98,6 +99,7 @@ HOPS = st.builds(
 
 NODE_TOLD: dict[str, Any] = {
     "name": "n1",
+    "takes_files": True,
     "is_host": False,
     "runs": True,
     "problem": "",
@@ -120,7 +122,13 @@ CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
 """Of an attempt: the rest is of leases that a site plans by its own nodes."""
 
 
-@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), HOPS, st.booleans(), CONSTRAINTS)
+FILE_NAMES = st.from_regex(r"[a-z0-9]{1,8}\.[a-z]{1,3}", fullmatch=True)
+HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
+STAGED = st.builds(StagedFile, FILE_NAMES, HASHES, st.integers(0, 2**50))
+FILES = st.tuples(st.lists(STAGED, max_size=3).map(tuple), st.lists(FILE_NAMES, max_size=3).map(tuple))
+
+
+@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), HOPS, st.booleans(), CONSTRAINTS, FILES)
 def test_what_is_asked_for_arrives_whole(
     request: Request,
     name: str,
@@ -128,9 +136,10 @@ def test_what_is_asked_for_arrives_whole(
     hop: Hop,
     wait: bool,  # noqa: FBT001 - it is drawn
     constraints: PlacementConstraints,
+    files: tuple[tuple[StagedFile, ...], tuple[str, ...]],
 ) -> None:
     lease = Lease(7, request, request.vms, 0, 0, site="far")
-    metadata = LeaseMetadata(name, tuple(command), constraints=constraints)
+    metadata = LeaseMetadata(name, tuple(command), constraints=constraints, files=JobFiles(*files))
     body = json.loads(json.dumps(wire.offer(lease, metadata, hop, wait=wait)))
     offer = wire.read(body, "gateway")
     assert isinstance(offer, Offer)
@@ -138,7 +147,19 @@ def test_what_is_asked_for_arrives_whole(
     said = {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
     assert own == said | {"max_restarts": 0, "goes_back": True}  # its gateway sees to both
     assert offer.submit.request == replace(request, wait=wait, **asdict(hop), **own)
-    assert offer.submit.metadata == replace(metadata, origin="gateway", origin_id=7)
+    there = JobFiles(*files, "gateway", 7) if any(files) else NO_FILES
+    assert offer.submit.metadata == replace(metadata, origin="gateway", origin_id=7, files=there)
+
+
+@pytest.mark.parametrize("name", ["../passwd", "/etc/passwd", "", ".", "..", "a/b", "new\nline"])
+def test_no_file_has_a_name_that_leads_elsewhere(name: str) -> None:
+    for files in ({"inputs": [], "outputs": [name]}, {"inputs": [_input(name)], "outputs": []}):
+        with pytest.raises(InvalidField, match=r"message\.files"):
+            wire.read(offered(leased()) | {"files": files}, "gateway")
+
+
+def _input(name: str) -> dict[str, Any]:
+    return {"name": name, "sha256": "ab" * 32, "size_bytes": 1}
 
 
 def test_every_field_of_a_request_is_drawn() -> None:

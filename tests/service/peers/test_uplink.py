@@ -9,6 +9,7 @@ from tests.service.messages.test_agreement import Line
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.messages.endpoints import asking, asking_peer
+from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.uplink import GatewayRefuses, Uplink
 
 ME = httpx2.Response(200, json={"consumer": "peer/west", "sites": ["we/st"]})
@@ -24,7 +25,7 @@ def exchange(*answers: httpx2.Response) -> tuple[Line, list[str]]:
         return line.answer(request)
 
     side: Any = line
-    uplink = Uplink(side, side.status, "http://127.0.0.1:1", "secret", endpoint=asking("east"))
+    uplink = Uplink(side, GatewayFiles(), side.status, "http://127.0.0.1:1", "secret", endpoint=asking("east"))
     uplink._http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer), base_url="http://127.0.0.1:1")
 
     async def go_on() -> None:

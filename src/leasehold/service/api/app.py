@@ -24,6 +24,7 @@ from leasehold.service.api.routers import (
     files,
     forecasts,
     form,
+    guest_files,
     health,
     jobs,
     leases,
@@ -166,7 +167,7 @@ class BodyLimit:
 
 def _needed(method: str, path: str) -> int:
     """Say how large a body may be in any case, whatever the operator allows for others."""
-    if method == "PUT" and path.startswith(files.router.prefix):
+    if method == "PUT" and path.startswith((files.router.prefix, guest_files.router.prefix)):
         return PIECE_BYTES
     is_call = method == "POST" and path.startswith(messages.router.prefix) and path.endswith("/messages")
     return CALL_BYTES if is_call else 0
@@ -190,7 +191,7 @@ DOCUMENT = "/v1/openapi.json"
 
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, nodes.images, files.router),
-    *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
+    *(sites.router, changes.router, tokens_.router, messages.router, guest_files.router, form.router, peers.router),
     *(agreements.router, agreements.penalties, usage.router, forecasts.router, activity.router, health.router),
     form.pages,
     dashboard.router,

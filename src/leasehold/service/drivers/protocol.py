@@ -178,12 +178,14 @@ class Problem:
     ``again``  whether a retry may help
     ``full``   whether all that it needs is there, and taken now: nothing is broken
     ``nodes``  which of the nodes that the order names are full, where it is these
+    ``fault``  which fault of the job it is (`leasehold.jobs.job.Fault`), "" where it is the site's
     """
 
     text: str
     again: bool = True
     full: bool = False
     nodes: tuple[str, ...] = ()
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

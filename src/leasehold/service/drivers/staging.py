@@ -5,13 +5,16 @@ that the jobs of an array share one copy. A copy that was interrupted is continu
 right hash. How fast it went is measured, for the estimate of the next transfer.
 """
 
+import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from io import BufferedRandom
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from leasehold.model.errors import LeaseholdError
 
@@ -38,10 +41,15 @@ class JobFiles:
     """The files of a command: inputs in its working folder when it starts, and outputs to keep when it has ended.
 
     Each is a plain name: a working folder has no others within.
+
+    ``origin``  the gateway that has the inputs and wants the outputs, "" for this one; ``origin_id`` is the number of
+                the lease there
     """
 
     inputs: tuple[StagedFile, ...] = ()
     outputs: tuple[str, ...] = ()
+    origin: str = ""
+    origin_id: int = 0
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -101,37 +109,62 @@ class TransferRate:
             self.bytes_per_s = max(1, round(rate if not before else before + _SMOOTHING * (rate - before)))
 
 
-class Staging:
-    """Brings files from the gateway's store to the folder of one site; ``rate`` is how fast."""
+Source = Callable[[StagedFile, int], Awaitable[bytes]]
+"""Gives the next piece of a file from an offset; b"" where there is no more. Raises CannotBring, OSError."""
 
-    def __init__(self, source: Path, destination: Path) -> None:
-        self._source = source
+SourceOf = Callable[[JobFiles], Source]
+"""Chooses where the inputs of a command are read."""
+
+
+def stored_at(folder: Path) -> Source:
+    """Read the files that a gateway has stored below a folder."""
+
+    def read(file: StagedFile, offset: int) -> bytes:
+        try:
+            with content_path(folder, file.sha256).open("rb") as content:
+                content.seek(offset)
+                return content.read(_PIECE)
+        except FileNotFoundError:
+            raise CannotBring(
+                f"input {file.name!r} is not stored any more: it was removed after the job was submitted"
+            ) from None
+
+    return lambda file, offset: asyncio.to_thread(read, file, offset)
+
+
+class Staging:
+    """Brings files to the folder of one site; ``rate`` is how fast."""
+
+    def __init__(self, source_of: SourceOf, destination: Path) -> None:
+        self._source_of = source_of
         self._destination = destination
+        self._one_at_a_time: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of the jobs that bring the same content, as those of an array, one does."""
         self.rate = TransferRate()
 
-    def bring(self, files: Iterable[StagedFile]) -> None:
-        """Bring what is not there; blocks. Raises CannotBring."""
-        for file in files:
+    async def bring(self, files: JobFiles) -> None:
+        """Bring the inputs that are not there. Raises CannotBring."""
+        read = self._source_of(files)
+        for file in files.inputs:
             target = content_path(self._destination, file.sha256)
-            if not target.exists():
-                try:
-                    self._copy(file, target)
-                except OSError as error:
-                    text = f"input {file.name!r} cannot be brought: {error.strerror or error}"
-                    raise CannotBring(text, again=True) from error
+            lock = self._one_at_a_time.setdefault(file.sha256, asyncio.Lock())
+            try:
+                async with lock:
+                    if not target.exists():
+                        await self._copy(file, target, read)
+            except OSError as error:
+                text = f"input {file.name!r} cannot be brought: {error.strerror or error}"
+                raise CannotBring(text, again=True) from error
 
-    def _copy(self, file: StagedFile, target: Path) -> None:
-        source = content_path(self._source, file.sha256)
-        if not source.exists():
-            raise CannotBring(f"input {file.name!r} is not stored any more: it was removed after the job was submitted")
+    async def _copy(self, file: StagedFile, target: Path, read: Source) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_suffix(".part")
         began_s, begin = time.monotonic(), partial.stat().st_size if partial.exists() else 0
-        found = _continue_copy(source, partial)
-        if found != file.sha256:
+        found = await _continue_copy(file, partial, read)
+        if found != file.sha256 and begin:
             partial.unlink(missing_ok=True)
             begin = 0
-            found = _continue_copy(source, partial)  # what was left of an earlier copy may have been damaged
+            found = await _continue_copy(file, partial, read)  # what was left of an earlier copy may have been damaged
         if found != file.sha256:
             partial.unlink(missing_ok=True)
             raise CannotBring(
@@ -142,17 +175,27 @@ class Staging:
         self.rate.measure(file.size_bytes - begin, time.monotonic() - began_s)
 
 
-def _continue_copy(source: Path, partial: Path) -> str:
-    """Continue a copy where it was interrupted, and give the hash of all that is there then."""
+async def _continue_copy(file: StagedFile, partial: Path, read: Source) -> str:
+    """Continue a copy where it was interrupted, and give the hash of all that is there then.
+
+    No more is taken than the file is said to have: whoever sends it may lie.
+    """
     digest = hashlib.sha256()
-    partial.touch(mode=0o600)
-    with source.open("rb") as content, partial.open("r+b") as out:
+
+    def read_what_is_there() -> None:
         while piece := out.read(_PIECE):
             digest.update(piece)
-        content.seek(out.tell())
-        while piece := content.read(_PIECE):
+
+    with await asyncio.to_thread(_opened, partial) as out:
+        await asyncio.to_thread(read_what_is_there)
+        while (offset := out.tell()) < file.size_bytes and (piece := await read(file, offset)):
             digest.update(piece)
-            out.write(piece)
+            await asyncio.to_thread(out.write, piece)
         out.flush()
-        os.fsync(out.fileno())
+        await asyncio.to_thread(os.fsync, out.fileno())
     return digest.hexdigest()
+
+
+def _opened(partial: Path) -> BufferedRandom:
+    partial.touch(mode=0o600)
+    return partial.open("r+b")

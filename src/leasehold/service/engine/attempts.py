@@ -181,7 +181,7 @@ def came_to_nothing(
             return AttemptNotNow(job_id, number, status.refused, full=attempt.nodes)
         if status.refused:
             detail = ORDER_REFUSED.format(status.refused)
-            return AttemptFailed(job_id, number, Fault.SERVICE_STOPPED, detail)
+            return AttemptFailed(job_id, number, FAULTS.get(status.fault, Fault.SERVICE_STOPPED), detail)
         fault = FAULTS.get(status.fault, Fault.NODE_DIED)
         return AttemptFailed(job_id, number, fault, status.detail)
     detail = f"its lease {lease.id} {sentence(reason)}"
@@ -266,6 +266,7 @@ class AttemptTracker:
         if self._jobs.find(lease_id) is not None or (metadata is not None and metadata.origin):
             status = self._status(lease_id)
             status.refused, status.full = problem.text, problem.full or bool(problem.nodes)
+            status.fault = problem.fault
 
     # Sites with managers of their own
 

@@ -32,6 +32,7 @@ from leasehold.model.request import MOST_DURATION_MS, LeaseType, Request
 from leasehold.model.resources import MachineShape, nodes_of, room_for
 from leasehold.service.commands import (
     AmendAgreement,
+    AskForFiles,
     AskForOutput,
     Cancel,
     CancelCoAllocation,
@@ -40,6 +41,7 @@ from leasehold.service.commands import (
     Drain,
     Extend,
     ForgetSite,
+    GuestFiles,
     GuestOutput,
     Happened,
     JobImageBuilt,
@@ -206,6 +208,12 @@ class CommandHandler:
                 return Handled()
             case GuestOutput(lease_id):
                 self._remote_sites.jobs.output_read(command, self._leases.row(lease_id), now_ms)
+                return Handled()
+            case AskForFiles(lease_id):
+                self._remote_sites.jobs.ask_for_files(lease_id, self._leases.row(lease_id), now_ms)
+                return Handled()
+            case GuestFiles(lease_id):
+                self._remote_sites.jobs.files_sent(command, self._leases.row(lease_id), now_ms)
                 return Handled()
             case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
                 self._jobs.take_in(command, now_ms)

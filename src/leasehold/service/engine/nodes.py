@@ -530,9 +530,8 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
 
 
 def _facts_told(node: NodeTold, software: Installed) -> NodeFacts:
-    """Give a node as its manager tells it; messages carry no files."""
-    said = node.model_dump() | {"software": software, "takes_files": False}
-    return NodeFacts(**said)
+    """Give a node as its manager tells it."""
+    return NodeFacts(**node.model_dump() | {"software": software})
 
 
 def _is_lost(row: NodeRow) -> bool:

@@ -6,11 +6,11 @@ it is then. At the gateway that becomes news for the scheduler of jobs, as if it
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
-from leasehold.service.commands import GuestOutput
+from leasehold.service.commands import GuestFiles, GuestOutput
 from leasehold.service.drivers.bounds import one_line
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.attempts import AttemptStatus, shortened
@@ -19,7 +19,7 @@ from leasehold.service.engine.images import THERE
 from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.message_log import MessageLog
 from leasehold.service.engine.nodes import NOT_LISTED
-from leasehold.service.engine.tasks import Heard, Read
+from leasehold.service.engine.tasks import FilesHeard, OutputHeard, Read, Send
 from leasehold.service.errors import NoSuchSite
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
@@ -27,6 +27,9 @@ from leasehold.service.messages.about_jobs import (
     MOST_TOLD,
     MOST_WRITTEN_BYTES,
     CommandTold,
+    FileSent,
+    FilesSent,
+    FilesWanted,
     ImagesTold,
     ImageTold,
     LookWanted,
@@ -39,7 +42,9 @@ from leasehold.service.messages.about_jobs import (
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow
+from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow, OutputFile
+
+_NOTHING = "the site has nothing of it"
 
 
 @dataclass(slots=True)
@@ -146,6 +151,7 @@ class SiteReporter:
             gpus=row.gpus,
             gpu_shares=row.gpu_shares,
             free_gpus=free.gpus,
+            takes_files=row.takes_files,
             is_host=row.is_host,
             runs=row.runs,
             problem=one_line(row.problem),
@@ -241,8 +247,8 @@ class RemoteJobs:
         self._store: Reading = context.store
         self._jobs = jobs
         self._log = log
-        self._reads: dict[int, int] = {}
-        """The messages by which outputs were asked for, by lease: one at a time."""
+        self._asked: dict[tuple[str, int], int] = {}
+        """The messages by which outputs and files were asked for, by their kind and lease: one at a time."""
         self._looks: dict[str, int] = {}
         """The messages by which looks were asked for, by site: one at a time."""
         self._asked_anew: set[str] = set()
@@ -269,17 +275,33 @@ class RemoteJobs:
         """Pass on what the command of a lease there has written, if it is or was there."""
         row = self._store.lease(told.lease)
         if row is not None and row.lease.site == site:
-            self._reads.pop(told.lease, None)
+            self._asked.pop((OutputWanted.__name__, told.lease), None)
             output = Output(told.text, is_whole=told.is_whole, error=told.error)
-            self._jobs.tasks.heard.append(Heard(told.lease, output, told.problem))
+            self._jobs.tasks.heard.append(OutputHeard(told.lease, output, told.problem))
+
+    def files_told(self, site: str, told: FilesSent) -> None:
+        """Pass on what has become of the files of a command, if its lease is or was there."""
+        row = self._store.lease(told.lease)
+        if row is not None and row.lease.site == site:
+            self._asked.pop((FilesWanted.__name__, told.lease), None)
+            files = tuple(OutputFile(**dict(file)) for file in told.files)
+            self._jobs.tasks.heard.append(FilesHeard(told.lease, files, told.problem))
 
     def ask_for_output(self, lease_id: int, row: LeaseRow, now_ms: int) -> None:
         """Ask for what the command of a lease has written, unless that is under way; raises NoSuchSite."""
+        self._ask(OutputWanted(lease=lease_id), row, now_ms)
+
+    def ask_for_files(self, lease_id: int, row: LeaseRow, now_ms: int) -> None:
+        """Ask for the files that the command of a lease has left, unless that is under way; raises NoSuchSite."""
+        self._ask(FilesWanted(lease=lease_id), row, now_ms)
+
+    def _ask(self, wanted: OutputWanted | FilesWanted, row: LeaseRow, now_ms: int) -> None:
         site, remotes = row.lease.site, self._core.gateway.registry.remotes
         if site not in remotes:
             raise NoSuchSite(site, remotes)
-        if lease_id not in self._reads or self._log.has_arrived(site, self._reads[lease_id]):
-            self._reads[lease_id] = self._log.send(site, OutputWanted(lease=lease_id).model_dump(), now_ms)
+        key = type(wanted).__name__, wanted.lease
+        if key not in self._asked or self._log.has_arrived(site, self._asked[key]):
+            self._asked[key] = self._log.send(site, wanted.model_dump(), now_ms)
 
     def look(self, now_ms: int) -> None:
         """Have those sites looked at of which something has proved wrong, as far as they have managers of their own."""
@@ -316,10 +338,9 @@ class RemoteJobs:
 
     def output_wanted(self, asked: OutputWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
         """Have read what the command of a lease has written that came from this gateway, be it over or not."""
-        row = self._store.lease_from(gateway, asked.lease) if open_lease is None else self._store.lease(open_lease)
-        if row is None or not row.lease.site:
-            problem = "the site has nothing of it"
-            self._log.send(gateway, _output_told(asked.lease, Output("", is_whole=False), problem), now_ms)
+        row = self._lease_of(asked.lease, gateway, open_lease)
+        if row is None:
+            self._log.send(gateway, _output_told(asked.lease, Output("", is_whole=False), _NOTHING), now_ms)
         else:
             self._jobs.tasks.reads.append(Read(row.lease.id, row.lease.site))
 
@@ -329,6 +350,27 @@ class RemoteJobs:
         if metadata.origin and metadata.origin_id:
             body = _output_told(metadata.origin_id, command.output, command.problem)
             self._log.send(metadata.origin, body, now_ms)
+
+    def files_wanted(self, asked: FilesWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
+        """Have sent what the command of a lease has left that came from this gateway, be it over or not."""
+        row = self._lease_of(asked.lease, gateway, open_lease)
+        if row is None:
+            self._log.send(gateway, FilesSent(lease=asked.lease, problem=_NOTHING).model_dump(), now_ms)
+        else:
+            self._jobs.tasks.sends.append(Send(row.lease.id, row.lease.site, row.metadata.files))
+
+    def files_sent(self, command: GuestFiles, row: LeaseRow, now_ms: int) -> None:
+        """Tell its gateway what was sent there of what the command of a lease here has left."""
+        metadata = row.metadata
+        if metadata.origin and metadata.origin_id:
+            files = tuple(FileSent(**asdict(file) | {"problem": one_line(file.problem)}) for file in command.files)
+            body = FilesSent(lease=metadata.origin_id, files=files, problem=one_line(command.problem))
+            self._log.send(metadata.origin, body.model_dump(), now_ms)
+
+    def _lease_of(self, origin_id: int, gateway: str, open_lease: int | None) -> LeaseRow | None:
+        """Find a lease that came from a gateway, be it over or not; None where none of it was ever at a site here."""
+        row = self._store.lease_from(gateway, origin_id) if open_lease is None else self._store.lease(open_lease)
+        return None if row is None or not row.lease.site else row
 
 
 def _output_told(lease_id: int, output: Output, problem: str) -> dict[str, object]:

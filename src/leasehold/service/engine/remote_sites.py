@@ -38,6 +38,8 @@ from leasehold.service.errors import CannotCheckpoint, Closed
 from leasehold.service.messages import wire
 from leasehold.service.messages.about_jobs import (
     AboutJobs,
+    FilesSent,
+    FilesWanted,
     ImagesTold,
     LookWanted,
     NodesTold,
@@ -143,8 +145,12 @@ class RemoteSiteProtocol:
                 self.jobs.images_told(endpoint, message, now_ms)
             case OutputTold():
                 self.jobs.output_told(endpoint, message)
+            case FilesSent():
+                self.jobs.files_told(endpoint, message)
             case OutputWanted():
                 self.jobs.output_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
+            case FilesWanted():
+                self.jobs.files_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
             case LookWanted():
                 self.jobs.look_wanted(message)
 

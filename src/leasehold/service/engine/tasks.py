@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from leasehold.matching.software import Installed
 from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.staging import JobFiles
+from leasehold.service.store.rows import OutputFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,33 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Send:
+    """Send the files that the command of a lease has left at a site here to the gateway that has sent the lease."""
+
+    lease_id: int
+    site: str
+    files: JobFiles
+
+
+@dataclass(frozen=True, slots=True)
+class OutputHeard:
     """What the manager of a site has read of the command of a lease; with a ``problem`` it could not be read."""
 
     lease_id: int
     output: Output
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesHeard:
+    """What the manager of a site says that it has sent; with a ``problem`` it could not send everything."""
+
+    lease_id: int
+    files: tuple[OutputFile, ...]
+    problem: str = ""
+
+
+Heard = OutputHeard | FilesHeard
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +70,15 @@ class Build:
 class BackgroundTasks:
     """What is to be done once the step is in the store; ``looks`` are sites to be looked at now.
 
-    ``reads``  what gateways want to know of the commands of their leases here; ``heard``: what this one was told
+    ``reads`` and ``sends`` are what gateways want of the commands of their leases here; ``heard``: what this one was
+    told of its own.
     """
 
     fetches: list[Fetch] = field(default_factory=list)
     builds: list[Build] = field(default_factory=list)
     looks: set[str] = field(default_factory=set)
     reads: list[Read] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
 
     @classmethod
@@ -65,15 +90,16 @@ class BackgroundTasks:
             whole.builds += part.builds
             whole.looks |= part.looks
             whole.reads += part.reads
+            whole.sends += part.sends
             whole.heard += part.heard
         return whole
 
     def take(self) -> "BackgroundTasks":
         """Take out what is to be done now."""
-        taken = BackgroundTasks(self.fetches, self.builds, self.looks, self.reads, self.heard)
-        self.fetches, self.builds, self.looks, self.reads, self.heard = [], [], set(), [], []
+        taken = BackgroundTasks(self.fetches, self.builds, self.looks, self.reads, self.sends, self.heard)
+        self.fetches, self.builds, self.looks, self.reads, self.sends, self.heard = [], [], set(), [], [], []
         return taken
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.fetches or self.builds or self.looks or self.reads or self.heard)
+        return bool(self.fetches or self.builds or self.looks or self.reads or self.sends or self.heard)

@@ -8,11 +8,12 @@ Whoever reads a message must not rely on that: what is too large is cut off by t
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from leasehold.jobs.job import Fault
 from leasehold.matching.devices import can_be_free
 from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES
+from leasehold.protocol.fields import SHA256, FileName
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
 from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
 from leasehold.service.messages.site_status import MOST_IMAGES, MOST_NODES, Name
@@ -29,6 +30,7 @@ MOST_SOFTWARE_BYTES = 128 * 1024
 MOST_WRITTEN_BYTES = 64 * 1024
 """Of what a command has written so much is carried of each of its two outputs, the last part; it may be escaped."""
 
+_MOST_FILES = 1_000
 _MOST_LINE = 2_000
 _MOST_PACKAGES = 20_000
 
@@ -49,6 +51,7 @@ FaultName = Annotated[Text, AfterValidator(_one_fault)]
 GpuModel = Annotated[Text, AfterValidator(_one_model)]
 Size = Annotated[int, Field(strict=True, ge=0, le=LATEST_MS)]
 Line = Annotated[Text, Field(max_length=_MOST_LINE)]
+Hash = Annotated[str, StringConstraints(strict=True, pattern=SHA256)]
 SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=_MOST_PACKAGES)]
 
 
@@ -78,6 +81,7 @@ class NodeTold(_Body):
     gpus: Annotated[int, Field(strict=True, ge=0, le=MOST_DEVICES)]
     gpu_shares: Annotated[int, Field(strict=True, ge=0, le=MOST_SHARES)]
     free_gpus: Annotated[tuple[Natural, ...], Field(max_length=MOST_DEVICES)]
+    takes_files: Flag
     is_host: Flag
     runs: Flag
     problem: Line
@@ -170,6 +174,24 @@ class OutputTold(_Body):
     problem: Line = ""
 
 
+class FileSent(_Body):
+    """A file that a command has left, as `leasehold.service.store.rows.OutputFile`, and that was sent before."""
+
+    name: FileName
+    sha256: Hash | Literal[""]
+    size_bytes: Natural
+    problem: Line
+
+
+class FilesSent(_Body):
+    """The files that the command of a lease has left were sent; with a ``problem`` they could not all be."""
+
+    kind: Literal["sent"] = "sent"
+    lease: Id
+    files: Annotated[tuple[FileSent, ...], Field(max_length=_MOST_FILES)] = ()
+    problem: Line = ""
+
+
 # To the site
 
 
@@ -182,10 +204,32 @@ class Placed(_Body):
     least: Natural
 
 
+class FileNeeded(_Body):
+    """An input of a command, as `leasehold.service.drivers.staging.StagedFile`; the site fetches it at the gateway."""
+
+    name: FileName
+    sha256: Hash
+    size_bytes: Natural
+
+
+class FilesNeeded(_Body):
+    """The files of a command, as `leasehold.service.drivers.staging.JobFiles`."""
+
+    inputs: Annotated[tuple[FileNeeded, ...], Field(max_length=_MOST_FILES)]
+    outputs: Annotated[tuple[FileName, ...], Field(max_length=_MOST_FILES)]
+
+
 class OutputWanted(_Body):
     """The gateway asks for what the command of a lease has written so far."""
 
     kind: Literal["read"] = "read"
+    lease: Id
+
+
+class FilesWanted(_Body):
+    """The gateway asks for the files that the command of a lease has left: the site sends them, and then says so."""
+
+    kind: Literal["collect"] = "collect"
     lease: Id
 
 
@@ -196,4 +240,4 @@ class LookWanted(_Body):
     anew: Flag = False
 
 
-AboutJobs = NodesTold | ImagesTold | OutputTold | OutputWanted | LookWanted
+AboutJobs = NodesTold | ImagesTold | OutputTold | FilesSent | OutputWanted | FilesWanted | LookWanted

@@ -17,6 +17,7 @@ import structlog
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.service.commands import MessageBatch
 from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.messages.files import FileLine, GatewayFiles
 from leasehold.service.messages.routing import MessageRouter
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.store.rows import MessageRow
@@ -48,6 +49,7 @@ class Uplink:
     """One site's line to its gateway.
 
     ``messages``   gives the messages to the gateway, and takes in those from it
+    ``files``      are carried over this line too, while it runs
     ``status``     says how the site is
     ``site``       how the gateway calls us; "": it is asked for that first
     ``endpoint``   how we call the gateway
@@ -56,9 +58,10 @@ class Uplink:
     ``problem``  why the gateway cannot be reached now, empty while it can
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it carries, and how
         self,
         messages: MessageRouter,
+        files: GatewayFiles,
         status: Callable[[], Awaitable[SiteStatus]],
         gateway_url: str,
         token: str,
@@ -69,6 +72,7 @@ class Uplink:
     ) -> None:
         self.problem = ""
         self._messages = messages
+        self._files = files
         self._status = status
         self._site = site
         self._endpoint = endpoint
@@ -79,12 +83,14 @@ class Uplink:
             transport=transport,
         )
         self._acknowledged = 0
+        self._is_in_reach = False
 
     async def run(self) -> None:
         """Keep in touch until cancelled."""
-        async with self._http, asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._again_and_again(self._ask_for_messages))
-            tasks.create_task(self._again_and_again(self._carry_reports))
+        with self._files.over(self._endpoint, FileLine(self._http, self._our_name)):
+            async with self._http, asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._again_and_again(self._ask_for_messages))
+                tasks.create_task(self._again_and_again(self._carry_reports))
 
     async def _again_and_again(self, call: Callable[[], Awaitable[None]]) -> None:
         """Repeat a call for ever; after one that failed, wait a little longer each time."""
@@ -100,6 +106,7 @@ class Uplink:
                 pause_s = _SHORTEST_PAUSE_S
 
     def _note(self, problem: str) -> None:
+        self._is_in_reach = not problem
         if problem != self.problem:
             log = structlog.get_logger("leasehold.uplink").bind(gateway=self._endpoint)
             if problem:
@@ -109,7 +116,8 @@ class Uplink:
         self.problem = problem
 
     async def _ask_for_messages(self) -> None:
-        await self._exchange([], WAIT_S)
+        """The first call, and the first after a failure, does not wait: what the site has to tell waits for it."""
+        await self._exchange([], WAIT_S if self._is_in_reach else 0.0)
 
     async def _carry_reports(self) -> None:
         """Wait for reports that the gateway has not got, and tell it."""
@@ -120,7 +128,7 @@ class Uplink:
             await asyncio.sleep(_BREATH_S)
 
     async def _exchange(self, reports: Sequence[MessageRow], wait_s: float) -> None:
-        site = self._site or await self._ask_for_our_name()
+        site = await self._our_name()
         body = {
             "status": (await self._status()).to_dict(),
             "messages": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
@@ -133,8 +141,10 @@ class Uplink:
         self._acknowledged = max(self._acknowledged, batch.acknowledged)
         self._note("")
 
-    async def _ask_for_our_name(self) -> str:
-        """Ask the gateway for which of its sites our token speaks."""
+    async def _our_name(self) -> str:
+        """Give the name by which the gateway knows us; where we were not told, it says for which our token speaks."""
+        if self._site:
+            return self._site
         response = _insist(await self._http.get("/v1/tokens/self"))
         try:
             (self._site,) = response.json()["sites"]

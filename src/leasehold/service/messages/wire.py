@@ -33,9 +33,13 @@ from leasehold.model.request import LEASE_TYPES, MOST_DURATION_MS, LeaseType, Re
 from leasehold.model.resources import check_gpus
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
+from leasehold.service.drivers.staging import NO_FILES, JobFiles, StagedFile
 from leasehold.service.messages.about_jobs import (
     AboutJobs,
     CommandTold,
+    FilesNeeded,
+    FilesSent,
+    FilesWanted,
     ImagesTold,
     LookWanted,
     NodesTold,
@@ -123,6 +127,7 @@ class _Named(BaseModel):
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
     carried: _Carried | None
     placed: Placed | None
+    files: FilesNeeded | None
 
 
 _FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
@@ -192,7 +197,9 @@ _KINDS: Mapping[str, type[BaseModel]] = {
     "nodes": NodesTold,
     "images": ImagesTold,
     "output": OutputTold,
+    "sent": FilesSent,
     "read": OutputWanted,
+    "collect": FilesWanted,
     "look": LookWanted,
 }
 
@@ -286,6 +293,7 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     placed: Placed | None = read.pop("placed")
     more = {name: read.pop(name) for name in ("project", "notify", "ssh_key")}
     more["constraints"] = NO_CONSTRAINTS if placed is None else PlacementConstraints(**dict(placed))
+    more["files"] = _files(read.pop("files"), gateway, lease_id)
     metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, **more)
     read |= {
         "ready_ms": read["ready_ms"] or 0,
@@ -297,6 +305,13 @@ def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
         metadata,
         carried=carried,
     )
+
+
+def _files(needed: FilesNeeded | None, gateway: str, lease_id: int) -> JobFiles:
+    if needed is None:
+        return NO_FILES
+    inputs = tuple(StagedFile(**dict(file)) for file in needed.inputs)
+    return JobFiles(inputs, needed.outputs, gateway, lease_id)
 
 
 def _called_here(gateway: str, name: str) -> str:
@@ -348,6 +363,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, hop: Hop, *, wait: bool = False
             "command": metadata.command,
             "carried": None if carried is None else {name: getattr(carried, name) for name in _Carried.model_fields},
             "placed": _placed(metadata.constraints),
+            "files": _needed(metadata.files),
         }
     )
 
@@ -357,6 +373,13 @@ def _placed(constraints: PlacementConstraints) -> Body | None:
     if constraints == NO_CONSTRAINTS:
         return None
     return {name: getattr(constraints, name) for name in Placed.model_fields}
+
+
+def _needed(files: JobFiles) -> Body | None:
+    """Say which files its command reads and leaves, where it has any."""
+    if not files:
+        return None
+    return {"inputs": [asdict(file) for file in files.inputs], "outputs": list(files.outputs)}
 
 
 def recall(lease: Lease) -> Body:

@@ -18,6 +18,7 @@ from leasehold.service.engine.engine import Engine
 from leasehold.service.engine_thread import EngineThread
 from leasehold.service.errors import NoSuchPeer
 from leasehold.service.messages.endpoints import asking
+from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.routing import MessageRouter
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.uplink import Uplink, check_gateway
@@ -79,9 +80,15 @@ class PeerLinks:
     """The links to all peers: this gateway calls each, as a site calls its gateway, so that it can be asked."""
 
     def __init__(
-        self, messages: MessageRouter, status_for: StatusFor, credentials: PeerCredentials, surroundings: Surroundings
+        self,
+        messages: MessageRouter,
+        files: GatewayFiles,
+        status_for: StatusFor,
+        credentials: PeerCredentials,
+        surroundings: Surroundings,
     ) -> None:
         self._messages = messages
+        self._files = files
         self._status_for = status_for
         self._credentials = credentials
         self._surroundings = surroundings
@@ -100,7 +107,9 @@ class PeerLinks:
             return
         status = partial(self._status_for, peer)
         transport = self._surroundings.transport()
-        link.uplink = Uplink(self._messages, status, peer.url, token, endpoint=asking(peer.name), transport=transport)
+        link.uplink = Uplink(
+            self._messages, self._files, status, peer.url, token, endpoint=asking(peer.name), transport=transport
+        )
         link.task = asyncio.create_task(link.uplink.run())
 
     async def close(self, name: str) -> None:
@@ -197,14 +206,20 @@ class Peers:
     """The peers of one gateway."""
 
     def __init__(
-        self, engine: EngineThread, messages: MessageRouter, identity: str, folder: Path, surroundings: Surroundings
+        self,
+        engine: EngineThread,
+        messages: MessageRouter,
+        files: GatewayFiles,
+        identity: str,
+        folder: Path,
+        surroundings: Surroundings,
     ) -> None:
         self._engine = engine
         self._messages = messages
         self._identity = identity
         self._new_id = surroundings.new_id
         self._credentials = PeerCredentials(folder / FOLDER)
-        self._links = PeerLinks(messages, self._status_for, self._credentials, surroundings)
+        self._links = PeerLinks(messages, files, self._status_for, self._credentials, surroundings)
 
     async def open(self) -> None:
         """Call all peers that are to be called."""

@@ -78,6 +78,27 @@ PARTS: dict[int | str, dict[str, Any]] = {
 """What a route that returns a `Content` declares."""
 
 
+A_PIECE: dict[str, Any] = {
+    "parameters": [
+        {"in": "header", "name": "Content-Range", "required": True, "schema": {"type": "string"},
+         "description": "Where the piece belongs: `bytes 0-4194303/734003200`."}
+    ],
+    "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
+}  # fmt: skip
+"""What a route declares that takes a piece of a file, by `piece_of`."""
+
+
+async def piece_of(request: Request) -> tuple[int, bytes]:
+    """Read where a piece of a file belongs, and the piece; raises InvalidField."""
+    said = request.headers.get("content-range", "")
+    found = _RANGE.fullmatch(said)
+    piece = await request.body()
+    expected = f"bytes FIRST-LAST/SIZE, of a piece of at most {PIECE_BYTES} bytes"
+    if found is None or int(found["last"]) - int(found["first"]) + 1 != len(piece):
+        raise InvalidField("Content-Range", said, expected)
+    return int(found["first"]), piece
+
+
 @router.post("", operation_id="announceFile", responses=refuses(Kind.FILE_QUOTA))
 @needs(Permission.JOB_SUBMIT)
 async def announce_file(call: Authorized, body: FileSpec) -> StoredFile:
@@ -91,26 +112,13 @@ async def announce_file(call: Authorized, body: FileSpec) -> StoredFile:
     "/{sha256}/content",
     operation_id="writeFile",
     responses=refuses(Kind.NO_SUCH_FILE, Kind.FILE_CONFLICT, Kind.TOO_LARGE),
-    openapi_extra={
-        "parameters": [
-            {"in": "header", "name": "Content-Range", "required": True, "schema": {"type": "string"},
-             "description": "Where the piece belongs: `bytes 0-4194303/734003200`."}
-        ],
-        "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
-    },
-)  # fmt: skip
+    openapi_extra=A_PIECE,
+)
 @needs(Permission.JOB_SUBMIT)
 async def write_file(call: Authorized, sha256: Hash, request: Request) -> StoredFile:
     """Send the next piece of a file's content, of at most 4 MiB. With the last one its hash is checked."""
-    said = request.headers.get("content-range", "")
-    found = _RANGE.fullmatch(said)
-    piece = await request.body()
-    expected = f"bytes FIRST-LAST/SIZE, of a piece of at most {PIECE_BYTES} bytes"
-    if found is None or int(found["last"]) - int(found["first"]) + 1 != len(piece):
-        raise InvalidField("Content-Range", said, expected)
-    written = await run_in_threadpool(
-        call.federation.files.write, call.principal.consumer, sha256, int(found["first"]), piece
-    )
+    first, piece = await piece_of(request)
+    written = await run_in_threadpool(call.federation.files.write, call.principal.consumer, sha256, first, piece)
     return show_file(written)
 
 

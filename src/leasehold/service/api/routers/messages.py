@@ -13,7 +13,7 @@ from leasehold.protocol.wrong_fields import WRONG_KIND
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.auth.permissions import Permission, Target, require
 from leasehold.service.commands import MessageBatch
-from leasehold.service.messages.about_jobs import ImagesTold, NodesTold, OutputTold
+from leasehold.service.messages.about_jobs import FilesSent, ImagesTold, NodesTold, OutputTold
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.wire import Extended, Report
@@ -29,14 +29,15 @@ def _kind_in_brackets(body: object) -> str | None:
     return f"[{kind}]" if kind in _KINDS else None
 
 
-_KINDS = ("report", "extended", "nodes", "images", "output")
+_KINDS = ("report", "extended", "nodes", "images", "output", "sent")
 
 ToGateway = Annotated[
     Annotated[Report, Tag("[report]")]
     | Annotated[Extended, Tag("[extended]")]
     | Annotated[NodesTold, Tag("[nodes]")]
     | Annotated[ImagesTold, Tag("[images]")]
-    | Annotated[OutputTold, Tag("[output]")],
+    | Annotated[OutputTold, Tag("[output]")]
+    | Annotated[FilesSent, Tag("[sent]")],
     Discriminator(
         _kind_in_brackets,
         custom_error_type=WRONG_KIND,

@@ -1,0 +1,86 @@
+"""Files of leases at sites with managers of their own: the site reads inputs here, and sends what commands left."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from fastapi.concurrency import run_in_threadpool
+
+from leasehold.model.errors import InvalidField
+from leasehold.protocol.fields import MAX_INT64, Name
+from leasehold.protocol.files import FileSpec, StoredFile
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
+from leasehold.service.api.openapi import refuses
+from leasehold.service.api.routers.files import A_PIECE, PARTS, Content, Hash, piece_of, show_file
+from leasehold.service.auth.permissions import Permission, Target, require
+from leasehold.service.errors import NoSuchLease
+from leasehold.service.files import NoSuchFile
+from leasehold.service.store.rows import LeaseRow
+
+router = APIRouter(prefix="/v1/sites", tags=["messages"], route_class=GuardedRoute)
+
+LeaseId = Annotated[int, Path(ge=1, le=MAX_INT64, description="The number of a lease that this site was sent.")]
+
+
+@router.get(
+    "/{name}/leases/{lease_id}/inputs/{sha256}",
+    operation_id="readInput",
+    status_code=200,
+    response_class=Content,
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.NO_SUCH_FILE) | PARTS,
+)
+@needs(Permission.MESSAGES_EXCHANGE)
+async def read_input(call: Authorized, name: Name, lease_id: LeaseId, sha256: Hash) -> Content:
+    """Return the content of an input of a lease at this site, or a part of it (`Range`)."""
+    row = await _lease_at(call, name, lease_id)
+    if not any(file.sha256 == sha256 for file in row.metadata.files.inputs):
+        raise NoSuchFile(sha256)
+    return Content(call.federation.files.content(row.lease.request.consumer, sha256), NoSuchFile(sha256))
+
+
+@router.post(
+    "/{name}/leases/{lease_id}/outputs",
+    operation_id="announceOutput",
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.FILE_QUOTA),
+)
+@needs(Permission.MESSAGES_EXCHANGE)
+async def announce_output(call: Authorized, name: Name, lease_id: LeaseId, body: FileSpec) -> StoredFile:
+    """Announce a file that the command of a lease has left, or find how much of it has arrived.
+
+    It is one of its consumer's files, and counts towards that quota.
+    """
+    row = await _lease_at(call, name, lease_id)
+    if body.name not in row.metadata.files.outputs:
+        raise InvalidField("name", body.name, f"one of the outputs of lease {lease_id}")
+    files, now_ms = call.federation.files, call.federation.clock()
+    announced = (row.lease.request.consumer, body.sha256, body.name, body.size_bytes, now_ms)
+    return show_file(await run_in_threadpool(files.announce, *announced))
+
+
+@router.put(
+    "/{name}/leases/{lease_id}/outputs/{sha256}/content",
+    operation_id="writeOutput",
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.NO_SUCH_FILE, Kind.FILE_CONFLICT, Kind.TOO_LARGE),
+    openapi_extra=A_PIECE,
+)
+@needs(Permission.MESSAGES_EXCHANGE)
+async def write_output(call: Authorized, name: Name, lease_id: LeaseId, sha256: Hash, request: Request) -> StoredFile:
+    """Send the next piece of such a file, of at most 4 MiB. With the last one its hash is checked."""
+    row = await _lease_at(call, name, lease_id)
+    consumer, files = row.lease.request.consumer, call.federation.files
+    if files.get(consumer, sha256).name not in row.metadata.files.outputs:
+        raise NoSuchFile(sha256)
+    first, piece = await piece_of(request)
+    written = await run_in_threadpool(files.write, consumer, sha256, first, piece)
+    call.federation.arriving(lease_id)
+    return show_file(written)
+
+
+async def _lease_at(call: Authorized, site: str, lease_id: int) -> LeaseRow:
+    """Give a lease that is or was at this site; raises Forbidden, NoSuchLease."""
+    require(call.principal, Permission.MESSAGES_EXCHANGE, Target.site(site))
+    row = await asyncio.to_thread(call.federation.store.lease, lease_id)
+    if row is None or row.lease.site != site:
+        raise NoSuchLease(lease_id)
+    return row

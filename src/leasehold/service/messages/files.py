@@ -1,0 +1,138 @@
+"""The files of leases that another gateway has sent here: inputs are read there, and what is left is sent there.
+
+The site calls, as with messages (`leasehold.service.messages.uplink`). What was interrupted continues where it was: a
+piece is read or sent again at the offset that was reached.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+from pydantic import ValidationError
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.protocol.files import PIECE_BYTES, FileSpec, StoredFile
+from leasehold.protocol.problems import Kind, Problem
+from leasehold.service.drivers.staging import CannotBring, JobFiles, Source, StagedFile
+from leasehold.service.store.rows import OutputFile
+
+_NEVER = frozenset({403, 404, 416, 422})
+"""Statuses that would be the same at the next try."""
+
+
+class CannotSend(LeaseholdError):
+    """A file cannot be sent to its gateway now; it may be possible later."""
+
+
+class FileLine:
+    """The way of files to and from one gateway.
+
+    ``http``  calls it, with a token of this site; ``site`` gives the name by which the gateway knows it
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, site: Callable[[], Awaitable[str]]) -> None:
+        self._http = http
+        self._site = site
+
+    async def read(self, lease_id: int, file: StagedFile, offset: int) -> bytes:
+        """Read a piece of an input; raises CannotBring."""
+        last = min(offset + PIECE_BYTES, file.size_bytes) - 1
+        path = f"{await self._path_of(lease_id)}/inputs/{file.sha256}"
+        try:
+            response = await self._http.get(path, headers={"Range": f"bytes={offset}-{last}"})
+        except httpx2.HTTPError as error:
+            raise CannotBring(f"input {file.name!r}: its gateway does not answer: {error}", again=True) from None
+        if response.status_code != httpx2.codes.PARTIAL_CONTENT:
+            again = response.status_code not in _NEVER
+            raise CannotBring(f"input {file.name!r}: its gateway says: {_problem(response).detail}", again=again)
+        return response.content
+
+    async def send(self, lease_id: int, name: str, path: Path) -> OutputFile:
+        """Send a file that a command has left, from where that was interrupted; raises CannotSend, OSError."""
+        spec = await asyncio.to_thread(_spec_of, name, path)
+        where = f"{await self._path_of(lease_id)}/outputs"
+        stored = await self._stored(name, self._http.post(where, json=spec.model_dump()))
+        with path.open("rb") as content:
+            while isinstance(stored, StoredFile) and not stored.is_complete:
+                first = stored.received_bytes
+                content.seek(first)
+                piece = await asyncio.to_thread(content.read, PIECE_BYTES)
+                if not piece:
+                    raise CannotSend(f"{name} became shorter while it was sent")
+                span = {"Content-Range": f"bytes {first}-{first + len(piece) - 1}/{spec.size_bytes}"}
+                call = self._http.put(f"{where}/{spec.sha256}/content", content=piece, headers=span)
+                stored = await self._stored(name, call)
+        return stored if isinstance(stored, OutputFile) else OutputFile(name, spec.sha256, spec.size_bytes)
+
+    async def _path_of(self, lease_id: int) -> str:
+        return f"/v1/sites/{quote(await self._site(), safe='')}/leases/{lease_id}"
+
+    async def _stored(self, name: str, call: Awaitable[httpx2.Response]) -> StoredFile | OutputFile:
+        """Read how much the gateway has of a file; or why it never will. Raises CannotSend."""
+        try:
+            response = await call
+        except httpx2.HTTPError as error:
+            raise CannotSend(f"{name}: the gateway does not answer: {error}") from None
+        if response.is_success:
+            try:
+                return StoredFile.model_validate_json(response.content, strict=True, extra="ignore")
+            except ValidationError:
+                raise CannotSend(f"{name}: the gateway's answer is not a stored file") from None
+        problem = _problem(response)
+        if response.status_code in _NEVER or problem.slug == Kind.FILE_QUOTA.slug:
+            return OutputFile(name, problem=problem.detail)
+        raise CannotSend(f"{name}: the gateway says: {problem.detail}")
+
+
+def _spec_of(name: str, path: Path) -> FileSpec:
+    with path.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        return FileSpec(sha256=sha256, name=name, size_bytes=content.tell())
+
+
+def _problem(response: httpx2.Response) -> Problem:
+    """Read what a gateway says when it says no; a proxy before it may say it in other words."""
+    said: dict[str, Any] = {"type": "about:blank", "title": "", "status": response.status_code}
+    try:
+        return Problem.model_validate_json(response.content, strict=True, extra="ignore")
+    except ValidationError:
+        return Problem(**said, detail=f"{response.status_code}: {response.text[:500]}")
+
+
+class GatewayFiles:
+    """The lines of files to all gateways that send leases here, by the names of their endpoints."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, FileLine] = {}
+
+    @contextmanager
+    def over(self, endpoint: str, line: FileLine) -> Generator[None, None, None]:
+        """Carry the files of a gateway over this line from now on, until this ends."""
+        self._lines[endpoint] = line
+        try:
+            yield
+        finally:
+            del self._lines[endpoint]
+
+    def source_of(self, files: JobFiles) -> Source:
+        """Read inputs at the gateway that has sent them."""
+
+        async def read(file: StagedFile, offset: int) -> bytes:
+            line = self._lines.get(files.origin)
+            if line is None:
+                raise CannotBring(f"input {file.name!r}: there is no line to its gateway now", again=True)
+            return await line.read(files.origin_id, file, offset)
+
+        return read
+
+    async def send(self, files: JobFiles, name: str, path: Path) -> OutputFile:
+        """Send a file that a command has left to the gateway that wants it; raises CannotSend, OSError."""
+        line = self._lines.get(files.origin)
+        if line is None:
+            raise CannotSend(f"{name}: there is no line to its gateway now")
+        return await line.send(files.origin_id, name, path)
