@@ -129,6 +129,7 @@ def _words_of(name: str) -> set[str]:
     return {form for word in words for form in (word, word.removesuffix("s"))}
 
 
+@pytest.mark.soak
 def test_no_name_uses_a_word_that_the_glossary_calls_retired() -> None:
     page = (REPOSITORY / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| ", page.split("## Retired words")[1], re.MULTILINE)

@@ -51,7 +51,7 @@ def stream(path: Path, lines: list[str], **keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
-@pytest.mark.parametrize("guests", ["none", "model", pytest.param("log", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("guests", ["none", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("model", "log"))])
 def test_its_runs_are_valid_and_account_for_every_line(tmp_path: Path, seed: int, guests: str) -> None:
     lines, ran = lines_like_blue(seed)
     streams = [stream(tmp_path / "own.swf", lines, site="blue")]

@@ -56,7 +56,7 @@ def gpus(seed: int = 3, **keys: Any) -> Scenario:
     return scenario_from_dict(values | keys)
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.soak)])
 def test_no_local_job_is_delayed_and_no_node_gives_anything_twice(seed: int, tmp_path: Path) -> None:
     """Every invariant after every instant, all rules of validation afterwards, and the log without guests beside it."""
     run_scenario(gpus(seed), tmp_path, check=True)

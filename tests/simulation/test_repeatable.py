@@ -56,6 +56,7 @@ def test_another_policy_does_not_change_which_jobs_come(tmp_path: Path) -> None:
     assert asked[0].equals(asked[1])
 
 
+@pytest.mark.soak
 def test_nor_does_the_process_in_which_it_runs(tmp_path: Path) -> None:
     """Python orders sets of strings by chance, once for each process."""
     (tmp_path / "busy.toml").write_text(to_toml(busy()))

@@ -80,7 +80,7 @@ CROWDED = [
 ]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 733_945])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 733_945))])
 def test_it_also_agrees_where_clusters_have_terms_of_many_kinds(seed: int, tmp_path: Path) -> None:
     gateway = {"policy": "pap-rtdp", "try_elsewhere": True}
     scenario = busy(seed=seed, cluster=MIXED_TERMS, stream=CROWDED, gateway=gateway)

@@ -72,7 +72,10 @@ def test_columns(blocks: list[list[int]], tmp_path_factory: pytest.TempPathFacto
     assert read(folder, "segments").rows() == expected
 
 
-@pytest.mark.parametrize("distinct", [1, 2, 3, 4, 5, 16, 17, 256, 257, 5_000, 40_000, 70_000])
+_MANY = [pytest.param(distinct, marks=pytest.mark.soak) for distinct in (5_000, 40_000, 70_000)]
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 3, 4, 5, 16, 17, 256, 257, *_MANY])
 def test_so_many_names(distinct: int, tmp_path: Path) -> None:
     names = [f"consumer {number}" for number in range(distinct)]
     codes = np.arange(150_000) % distinct

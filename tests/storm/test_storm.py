@@ -35,9 +35,9 @@ def storms(*words: str, hash_seed: str = "0") -> tuple[int, list[dict[str, Any]]
 
 
 def test_a_storm_breaks_no_promise() -> None:
-    code, (outcome,), said = storms("--seeds", "7", "--storm-s", "60")
+    code, (outcome,), said = storms("--seeds", "7", "--storm-s", "15")
     assert code == 0, said
-    assert outcome["accepted"] > 20
+    assert outcome["accepted"] > 5
     assert outcome["reach"]
 
 

@@ -124,7 +124,7 @@ def test_a_log_has_the_same_records_and_errors(
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.8, 0.999])
-@pytest.mark.parametrize("size", [500, 20_000, 1 << 20])
+@pytest.mark.parametrize("size", [pytest.param(500, marks=pytest.mark.soak), 20_000, 1 << 20])
 def test_a_damaged_log_is_read_as_far(path: Path, kept: float, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{n} {n} -1 {n * n % 977} 4 -1 -1 4 {n % 89} -1 1 1 1 -1 1 1 -1 -1\n" for n in range(4_000)]
     packed = gzip.compress("".join(lines).encode())

@@ -71,16 +71,16 @@ class TestTheirs:
         world.exchange("c", "a")
         assert world.submit("a", 4, 1_000).metadata.reason == "wider-than-any-site"
 
-    @pytest.mark.parametrize("field", ["vms", "duration_ms", "ready_ms", "name", "command", "consumer"])
-    @pytest.mark.parametrize("value", [2**80, {"x": 1}, "\0", [3]])
-    def test_a_message_that_is_not_understood_breaks_nothing(self, world: World, field: str, value: object) -> None:
+    def test_a_message_that_is_not_understood_breaks_nothing(self, world: World) -> None:
         world.submit("a", 4, 1_000)
         [message] = world.stores["a"].messages("c", 0, 10)
-        strange = json.loads(message.body) | {field: value}
-        answer = world.do("c", MessageBatch(asking("a"), ((1, json.dumps(strange)),), 0))
-        assert isinstance(answer, InvalidField)
-        assert rows_of(world.gateways["c"]) == []
-        assert world.stores["c"].message_numbers(asking("a")) == (0, 0)
+        for field in ("vms", "duration_ms", "ready_ms", "name", "command", "consumer"):
+            for value in (2**80, {"x": 1}, "\0", [3]):
+                strange = json.loads(message.body) | {field: value}
+                answer = world.do("c", MessageBatch(asking("a"), ((1, json.dumps(strange)),), 0))
+                assert isinstance(answer, InvalidField), (field, value)
+                assert rows_of(world.gateways["c"]) == []
+                assert world.stores["c"].message_numbers(asking("a")) == (0, 0)
 
     def test_what_asks_for_nonsense_is_refused(self, world: World) -> None:
         world.submit("a", 4, 1_000)

@@ -60,6 +60,7 @@ def test_what_a_guest_could_do_to_others_is_warned_of(
     assert [one for one in told if one.severity is Severity.WARNING] == []
 
 
+@pytest.mark.machines
 def test_interpreted_machines_are_worth_a_note(tmp_path: Path, image: Path) -> None:
     *_, speed = check_virtual_machines(subject(tmp_path, image=str(image), accelerator="tcg"))
     assert (speed.severity, "interpreted (TCG)" in speed.text) == (Severity.NOTE, True)
