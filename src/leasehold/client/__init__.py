@@ -103,6 +103,7 @@ from leasehold.protocol.peers import (
     PeerSpec,
 )
 from leasehold.protocol.plans import (
+    AnswerElsewhere,
     BlockedSite,
     CoAllocationPlan,
     ComponentEnvironment,
@@ -160,6 +161,7 @@ else:
 
 __all__ = [
     "Agreement",
+    "AnswerElsewhere",
     "AsyncClient",
     "Attempt",
     "BadResponse",

@@ -62,6 +62,19 @@ class RuleReading(ResponseModel):
     left_share: float = Field(description="What is left of the limit.")
 
 
+class AnswerElsewhere(ResponseModel):
+    """What a site with its own manager, or a peer, says would become of the request there; nothing is submitted."""
+
+    state: LeaseState
+    reason: str = Field(description="The reason code it would have there.")
+    explanation: str = Field(description="The reason as a sentence.")
+    starts_at: OrNone[Moment] = Field(description="Now, or the planned start; null: not known.")
+    ends_at: OrNone[Moment] = Field(description="When its requested time would end, if it is not preempted.")
+    preempted_leases: OrZero = Field(description="How many leases would be preempted for it there.")
+    preempted_vms: OrZero = Field(description="The total number of their VMs.")
+    delayed_leases: OrZero = Field(description="How many waiting leases would start later by it there.")
+
+
 class Elsewhere(ResponseModel):
     """Where the request would be forwarded for decision: a site with its own manager, or a peer."""
 
@@ -70,6 +83,9 @@ class Elsewhere(ResponseModel):
     free_vms: int = Field(description="VMs free there at its last report.")
     hops: OrZero = Field(description="How many gateways beyond that peer these VMs are.")
     reported_at: OrNone[Moment] = Field(description="When it last reported; null: not since this gateway was started.")
+    answer: OrNone[AnswerElsewhere] = Field(
+        description="What it says when asked; null: it does not answer within two seconds."
+    )
 
 
 class PlannedVictim(ResponseModel):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasehold.gateway.planning import Prospect
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
@@ -208,6 +209,26 @@ class GuestFiles:
 
     lease_id: int
     files: tuple[OutputFile, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskForPlan:
+    """Ask a site with a manager, or a peer, what would become of a request there; the answer is `PlanHeard`."""
+
+    number: int
+    site: str
+    request: Request
+    metadata: LeaseMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class GuestPlan:
+    """What would become of a request here, for the gateway that wants to know; None: ``problem`` says why not."""
+
+    number: int
+    gateway: str
+    prospect: Prospect | None
     problem: str = ""
 
 
@@ -457,6 +478,8 @@ Command = (
     | GuestOutput
     | AskForFiles
     | GuestFiles
+    | AskForPlan
+    | GuestPlan
     | Cancel
     | ReportCheckpoint
     | Extend

@@ -7,12 +7,14 @@ outcome by commands. Nothing here decides.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import structlog
 
+from leasehold.gateway.planning import Plan
 from leasehold.jobs.offers import OfferAnswer, OfferingNodes, OfferTerms, load_of
 from leasehold.matching.needs import Amounts
 from leasehold.model.errors import LeaseholdError
@@ -20,6 +22,7 @@ from leasehold.service.commands import (
     Command,
     GuestFiles,
     GuestOutput,
+    GuestPlan,
     JobImageBuilt,
     JobImageFailed,
     JobImagesSeen,
@@ -27,6 +30,7 @@ from leasehold.service.commands import (
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
+    Submit,
 )
 from leasehold.service.config import JobsSpec, SiteSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
@@ -34,12 +38,12 @@ from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.staging import JobFiles, Staging, TakesFiles
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.nodes import NODE_BATCH
-from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, Read, Send
+from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, PlanFor, Read, Send
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import NoSuchSite, Unavailable
 from leasehold.service.files import FileStore, NoSuchFile
 from leasehold.service.messages.files import CannotSend
-from leasehold.service.remote_outputs import RemoteOutputs
+from leasehold.service.remote_queries import RemoteQueries
 from leasehold.service.store.rows import OutputFile
 
 ANSWER_WITHIN_S = 60.0
@@ -58,6 +62,9 @@ NOT_CONFIGURED = "its site is not in the configuration any more"
 Do = Callable[[Command], Awaitable[object]]
 T = TypeVar("T")
 E = TypeVar("E", Fetch, Build, Read, Send)
+AskPlan = Callable[[Submit], Awaitable[Plan]]
+"""Says what would become of a request here; raises LeaseholdError."""
+
 SendFile = Callable[[JobFiles, str, Path], Awaitable[OutputFile]]
 """Sends a file of this name that a command has left to the gateway of its lease."""
 
@@ -106,8 +113,10 @@ class NodeDiscovery:
         sites: Iterable[SiteSpec] = (),
         *,
         files: JobFilePaths | None = None,
+        plan: AskPlan,
     ) -> None:
-        self.outputs = RemoteOutputs(do, clock)
+        self._plan = plan
+        self.queries = RemoteQueries(do, clock)
         self._files = files
         self._clock = clock
         self._spec = spec
@@ -143,7 +152,9 @@ class NodeDiscovery:
             self._start_once(read, self._read)
         for send in tasks.sends:
             self._start_once(send, self._send)
-        self.outputs.take(tasks.heard)
+        for asked in tasks.plans:
+            self._start(self._plan_for(asked))
+        self.queries.take(tasks.heard)
 
     async def close(self) -> None:
         """Stop whatever is under way."""
@@ -155,14 +166,14 @@ class NodeDiscovery:
         if fetch.site in self._sites:
             await self._sites[fetch.site].fetch(fetch)
             return
-        remote = SiteDiscovery(fetch.site, self.outputs, self._do, self._clock, self._spec, self._files)
+        remote = SiteDiscovery(fetch.site, self.queries, self._do, self._clock, self._spec, self._files)
         try:
             await remote.fetch(fetch)
         except NoSuchSite:
             lost = JobOutput(fetch.lease_id, NO_OUTPUT, NOT_CONFIGURED)
             await report_until_accepted(self._do, lost, lost)
         finally:
-            self.outputs.done(fetch.lease_id)
+            self.queries.done(fetch.lease_id)
 
     async def _read(self, read: Read) -> None:
         if read.site in self._sites:
@@ -171,6 +182,15 @@ class NodeDiscovery:
     async def _send(self, send: Send) -> None:
         if send.site in self._sites:
             await self._sites[send.site].send(send)
+
+    async def _plan_for(self, asked: PlanFor) -> None:
+        """Say what would become of a request, once: whoever asks does not wait for long."""
+        try:
+            prospect, problem = (await self._plan(asked.submit)).prospect, ""
+        except LeaseholdError as error:
+            prospect, problem = None, str(error)
+        with suppress(LeaseholdError):
+            await self._do(GuestPlan(asked.number, asked.gateway, prospect, problem))
 
     async def _build(self, build: Build) -> None:
         if build.site in self._sites:
@@ -200,7 +220,7 @@ class SiteDiscovery:
     def __init__(
         self,
         site: str,
-        driver: Driver | RemoteOutputs,
+        driver: Driver | RemoteQueries,
         do: Do,
         clock: Clock,
         spec: JobsSpec,
@@ -367,13 +387,13 @@ class SiteDiscovery:
         return tuple(OutputFile(name, problem=f"site {self._site} gives no files back") for name in wanted)
 
     def _arrived_ms(self, lease_id: int) -> int:
-        return self._driver.arrived_ms(lease_id) if isinstance(self._driver, RemoteOutputs) else -1
+        return self._driver.arrived_ms(lease_id) if isinstance(self._driver, RemoteQueries) else -1
 
     async def _collected(self, fetch: Fetch) -> tuple[OutputFile, ...]:
         """Store the files that a command has left; raises _NoAnswer."""
         if not fetch.outputs or self._files is None:
             return self._gives_none(fetch.outputs)
-        if isinstance(self._driver, RemoteOutputs):
+        if isinstance(self._driver, RemoteQueries):
             sent = {file.name: file for file in await _answer(self._driver.files(fetch.lease_id))}
             return tuple(self._checked(fetch.consumer, name, sent.get(name)) for name in fetch.outputs)
         if not isinstance(self._driver, TakesFiles):

@@ -56,6 +56,7 @@ from leasehold.service.job_plans import JobPlan, plan_job
 from leasehold.service.jobs import Jobs, NodeGroup, verdicts
 from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.routing import MessageRouter, identity_of
+from leasehold.service.messages.wire import Planned
 from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.notices import NoticeSender
 from leasehold.service.opening import (
@@ -70,13 +71,16 @@ from leasehold.service.opening import (
 from leasehold.service.peers.peers import Peers
 from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.sites import UNREACHABLE, Sites
-from leasehold.service.store.rows import JournalRow, LeaseRow, OrderRow, StoredJob
+from leasehold.service.store.rows import JournalRow, LeaseMetadata, LeaseRow, OrderRow, StoredJob
 from leasehold.service.store.store import Store
 from leasehold.service.surroundings import REAL, Surroundings
 
 LISTEN_EVERY_S = 10.0
 OUTPUT_WITHIN_S = 25.0
 """For so long a manager is waited for that is asked what a command has written: it may be calling just then."""
+_PLAN_WITHIN_S = 2.0
+"""Whoever plans wants an answer now; what is known here is one too."""
+
 EXTENSION_WITHIN_S = 5.0
 """For so long a manager is waited for that is asked to extend a lease; then the caller learns that it was asked."""
 PRUNE_EVERY_S = 3_600.0
@@ -209,6 +213,7 @@ class Federation:
             config.jobs,
             config.clusters,
             files=JobFilePaths(self.files, self.gateway_files.send, stagings),
+            plan=self.plan,
         )
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
@@ -426,6 +431,16 @@ class Federation:
         """Say what would become of a request; raises what `submit` raises."""
         return await self._engine_thread.ask(lambda engine: engine.plan(request), whose=request.consumer)
 
+    async def plan_elsewhere(self, plan: Plan, metadata: LeaseMetadata) -> Planned | None:
+        """Ask whoever would decide on a planned request instead; None where nobody would, or does not answer soon."""
+        there = plan.prospect.elsewhere
+        if there is None or self.messages.is_away(there.name):
+            return None
+        with suppress(TimeoutError, LeaseholdError):
+            async with asyncio.timeout(_PLAN_WITHIN_S):
+                return await self._discovery.queries.plan(there.name, plan.prospect.request, metadata)
+        return None
+
     async def plan_job(self, command: SubmitJob) -> JobPlan:
         """Say what would become of a job, and what would go better; raises InvalidField, Unavailable."""
         now_ms = self.clock()
@@ -527,12 +542,12 @@ class Federation:
         if not self.messages.is_away(site):
             with suppress(TimeoutError):
                 async with asyncio.timeout(OUTPUT_WITHIN_S):
-                    return await self._discovery.outputs.output(lease_id)
+                    return await self._discovery.queries.output(lease_id)
         raise Unavailable(f"the manager of site {site} does not answer")
 
     def arriving(self, lease_id: int) -> None:
         """Note that something arrives of the files that the command of a lease has left at a site with a manager."""
-        self._discovery.outputs.arriving(lease_id)
+        self._discovery.queries.arriving(lease_id)
 
     def _reconciler_of(self, lease_id: int, site: str) -> SiteReconciler:
         if site not in self._reconcilers:

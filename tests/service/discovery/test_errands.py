@@ -6,13 +6,18 @@ from functools import wraps
 
 import pytest
 
+from leasehold.gateway.planning import Plan
 from leasehold.service import discovery
-from leasehold.service.commands import Command, JobOutput
+from leasehold.service.commands import Command, JobOutput, Submit
 from leasehold.service.config import JobsSpec
 from leasehold.service.discovery import NodeDiscovery, report_until_accepted
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.tasks import BackgroundTasks, Fetch
 from leasehold.service.errors import Unavailable
+
+
+async def unasked(_: Submit) -> Plan:
+    raise AssertionError("nobody wants a plan")
 
 
 def played(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -54,7 +59,7 @@ class Slow:
 @played
 async def test_what_is_under_way_is_not_begun_again_by_an_engine_that_reads_its_store_anew() -> None:
     engine, machines = Engine(), Slow()
-    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
+    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec(), plan=unasked)  # type: ignore[dict-item]
     for _ in range(5):
         tasks.send(BackgroundTasks(fetches=[Fetch(7, "a")]))
         await asyncio.sleep(0)
@@ -69,7 +74,7 @@ async def test_what_is_under_way_is_not_begun_again_by_an_engine_that_reads_its_
 async def test_what_is_done_may_be_asked_for_anew() -> None:
     engine, machines = Engine(), Slow()
     machines.may.set()
-    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
+    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec(), plan=unasked)  # type: ignore[dict-item]
     for _ in range(2):
         tasks.send(BackgroundTasks(fetches=[Fetch(7, "a")]))
         await engine.news.get()

@@ -23,7 +23,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, Heard, OutputHeard
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputFile, OutputRow
 from leasehold.testing.live import Live
@@ -93,12 +93,13 @@ class JobWorld(World):
         for send in tasks.sends:
             live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
         for heard in tasks.heard:
+            assert isinstance(heard, OutputHeard | FilesHeard)
             self._hear(heard)
         for site in tasks.looks:
             self.look(site)
         return bool(tasks)
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: OutputHeard | FilesHeard) -> None:
         """What a command wrote comes first, and then what it left, where that is wanted."""
         fetch, lease_id = self._fetches.get(heard.lease_id), heard.lease_id
         if fetch is None:

@@ -3,96 +3,33 @@
 import asyncio
 import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from time import sleep
-from typing import Self
 
 import httpx2
 import pytest
-from tests.service.crash.federation import config
-from tests.service.crash.served import PATIENCE, Line, Served
-from tests.waiting import until
+from tests.service.messages.pair import Pair
 
-from leasehold.client import Client, JobSpec, TokenSpec
+from leasehold.client import TokenSpec
 from leasehold.client.files import download, upload
 from leasehold.protocol.files import PIECE_BYTES
-from leasehold.protocol.jobs import Job
 from leasehold.protocol.problems import Kind
 from leasehold.service.auth.principal import Role
-from leasehold.service.config import Limits, ServiceConfig, SiteSpec
 from leasehold.service.drivers.staging import CannotBring, JobFiles, StagedFile, Staging, content_path
 from leasehold.service.messages.files import CannotSend, FileLine
 from leasehold.service.store.rows import OutputFile
 
 LARGE = Random(7).randbytes(2 * PIECE_BYTES + 5)
-LARGE_MIB = 65_536
-"""Of memory: so much is only beside the manager."""
-
-LIMITS = Limits(requests_per_s=0, file_mib_per_consumer=100)
-OVER = ("completed", "failed", "refused", "cancelled", "expired")
-
-
-def configured(site: str, memory_mib: int) -> ServiceConfig:
-    everybody = config("most-free")
-    place = SiteSpec(site, 4, options={"nodes": [{"count": 2, "memory_mib": memory_mib}]})
-    jobs = replace(everybody.jobs, look_every_ms=200)
-    return replace(everybody, clusters=(place,), jobs=jobs, limits=LIMITS)
-
-
-class Federation:
-    """A gateway whose own site has only small nodes, so that jobs run beside the manager."""
-
-    def __init__(self, gateway: Served, client: Client, manager: Served, site_token: str) -> None:
-        self.gateway = gateway
-        self.client = client
-        self.manager = manager
-        self.site_token = site_token
-        self.folder = manager.place.work
-
-    @classmethod
-    @contextmanager
-    def open(cls, folder: Path) -> Iterator[Self]:
-        with ExitStack() as ends:
-            gateway = Served(configured("near", 1_024), folder / "gateway")
-            ends.callback(gateway.leave)
-            asyncio.run(gateway.ready())
-            client = ends.enter_context(Client(gateway.url, gateway.token(), retry=PATIENCE))
-            spec = TokenSpec(consumer="far", roles=[Role.PEER], sites=["far"])
-            token = client.tokens.create(spec).token
-            manager = Served(configured("far", LARGE_MIB), folder / "far", Line(gateway.url, token, "far"))
-            ends.callback(manager.leave)
-            asyncio.run(manager.ready())
-            until(lambda: any(node.memory_mib == LARGE_MIB for node in client.nodes.list()))
-            yield cls(gateway, client, manager, token)
-
-    def submit(self, content: bytes, folder: Path, *command: str, output: str = "copy.dat") -> Job:
-        path = folder / "sky.dat"
-        path.write_bytes(content)
-        stored = upload(self.client, path)
-        spec = JobSpec.of(
-            command=list(command) or ["cp", "sky.dat", output],
-            inputs=[{"name": "sky.dat", "sha256": stored.sha256, "size_bytes": stored.size_bytes}],
-            outputs=[output],
-            memory_mib=LARGE_MIB,
-            execution_s=60,
-        )
-        return self.client.jobs.submit(spec)
-
-    def wait_for(self, job: Job) -> Job:
-        until(lambda: self.client.jobs.get(job.id).state in OVER)
-        return self.client.jobs.get(job.id)
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    with Federation.open(tmp_path_factory.mktemp("federation")) as here:
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with Pair.open(tmp_path_factory.mktemp("federation")) as here:
         yield here
 
 
-def test_inputs_arrive_by_their_hash_and_outputs_come_back(federation: Federation, tmp_path: Path) -> None:
+def test_inputs_arrive_by_their_hash_and_outputs_come_back(federation: Pair, tmp_path: Path) -> None:
     job = federation.submit(LARGE, tmp_path)
     assert federation.wait_for(job).state == "completed"
     [copy] = federation.client.jobs.result(job.id).files
@@ -108,7 +45,7 @@ def test_inputs_arrive_by_their_hash_and_outputs_come_back(federation: Federatio
     assert (tmp_path / "again.dat").read_bytes() == LARGE
 
 
-def test_a_site_reads_and_writes_no_other_files(federation: Federation, tmp_path: Path) -> None:
+def test_a_site_reads_and_writes_no_other_files(federation: Pair, tmp_path: Path) -> None:
     job = federation.submit(b"a sky", tmp_path)
     [attempt] = federation.wait_for(job).attempts
     secret = tmp_path / "secret.txt"
@@ -138,7 +75,7 @@ def test_a_site_reads_and_writes_no_other_files(federation: Federation, tmp_path
         assert somebody.get(f"{there}/inputs/{sky}").status_code == 403
 
 
-def test_an_input_that_was_removed_lets_the_job_fail_with_the_reason(federation: Federation, tmp_path: Path) -> None:
+def test_an_input_that_was_removed_lets_the_job_fail_with_the_reason(federation: Pair, tmp_path: Path) -> None:
     federation.manager.kill()
     job = federation.submit(b"gone", tmp_path)
     federation.client.files.remove(hashlib.sha256(b"gone").hexdigest())
@@ -154,7 +91,7 @@ def test_an_input_that_was_removed_lets_the_job_fail_with_the_reason(federation:
 @pytest.mark.parametrize("number", range(3))
 def test_whoever_is_killed_meanwhile_every_file_arrives_whole(tmp_path: Path, number: int) -> None:
     random = Random(number)
-    with Federation.open(tmp_path) as here:
+    with Pair.open(tmp_path) as here:
         contents = [random.randbytes(random.randrange(PIECE_BYTES, 3 * PIECE_BYTES)) for _ in range(4)]
         jobs = [here.submit(content, tmp_path) for content in contents]
         for _ in range(6):

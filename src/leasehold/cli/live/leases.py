@@ -32,6 +32,7 @@ from leasehold.cli.live.table import (
 from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
 from leasehold.cli.screen import answer, answer_json, talk, terminal
 from leasehold.client import (
+    AnswerElsewhere,
     AsyncClient,
     BlockedSite,
     Change,
@@ -565,7 +566,8 @@ def _verdict(plan: LeasePlan, at: datetime) -> str:
         owner = f"the peer {there.name}" if there.peer else there.name
         where = f" {there.hops} hop{'s' if there.hops > 1 else ''} beyond it" if there.hops else ""
         heard = "" if there.reported_at is None else f", {show_distance(there.reported_at, at)}"
-        return f"would be offered to {owner}, which decides for itself; {free} free{where} at its last report{heard}"
+        offered = f"would be offered to {owner}, which decides for itself; {free} free{where} at its last report{heard}"
+        return offered if there.answer is None else f"{offered}. {_answer_of(there.answer, at)}"
     if plan.verdict == "refused":
         return f"would be refused: it {why}"
     if plan.state is LeaseState.HELD:
@@ -575,6 +577,19 @@ def _verdict(plan: LeasePlan, at: datetime) -> str:
         until = "" if start is None else f" until {_when(start, at)}"
         return f"would wait at {plan.site}{until}: it {why}"
     return f"would start now at {plan.site} ({plan.reason})"
+
+
+def _answer_of(said: AnswerElsewhere, at: datetime) -> str:
+    """Tell what whoever decides says when asked."""
+    cost = f", with {said.preempted_vms} VMs preempted" if said.preempted_vms else ""
+    if said.state.is_final:
+        return f"It says that it would refuse it: it {said.explanation} ({said.reason})"
+    if said.state is LeaseState.WAITING:
+        start = "" if said.starts_at is None else f" until {_when(said.starts_at, at)}"
+        return f"It says that it would wait there{start}{cost} ({said.reason})"
+    if said.starts_at is None:
+        return f"It says that this is not known yet ({said.reason})"
+    return f"It says that it would start now{cost}"
 
 
 def could_run(head: str, sites: Sequence[str], blocked: Iterable[BlockedSite]) -> Iterator[str]:

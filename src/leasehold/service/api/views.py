@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from leasehold.forecasting.estimates import Foreseen
 from leasehold.gateway import planning as core
 from leasehold.gateway.planning import Alternative, Brokered, ComponentView, Plan, Prospect
+from leasehold.gateway.planning import Elsewhere as Decider
 from leasehold.jobs.job import JobReason
 from leasehold.jobs.job import sentence as job_sentence
 from leasehold.matching.verdict import Why
@@ -23,6 +24,7 @@ from leasehold.protocol.explanations import ExplainedPreemption, ExplainedStep, 
 from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
 from leasehold.protocol.leases import Change, ExpectedStart, JournalEntry, Lease
 from leasehold.protocol.plans import (
+    AnswerElsewhere,
     BlockedSite,
     CoAllocationPlan,
     ComponentEnvironment,
@@ -41,6 +43,7 @@ from leasehold.service.engine.journal import JOB
 from leasehold.service.explaining import Account, PreemptionRecord
 from leasehold.service.forecasts import Estimated
 from leasehold.service.messages.endpoints import gateways_passed
+from leasehold.service.messages.wire import Planned
 from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
@@ -191,13 +194,13 @@ def show_plan(
     history: Iterable[Preempted],
     foreseen: Iterable[Foreseen],
     may_see: Callable[[int], bool],
-    heard_ms: int | None,
+    there: Elsewhere | None,
 ) -> LeasePlan:
     """Show what would happen to a lease to a caller who may see these leases; ``history`` is of its site.
 
-    ``heard_ms``  when whoever decides instead of this gateway last reported
+    ``there``  who decides instead of this gateway
     """
-    prospect, there = plan.prospect, plan.prospect.elsewhere
+    prospect = plan.prospect
     return LeasePlan(
         **outcome_of(prospect),
         victims=tuple(
@@ -207,7 +210,7 @@ def show_plan(
         ),
         delays=tuple(PlannedDelay.of(one, lease=one.lease_id) for one in prospect.delays if may_see(one.lease_id)),
         penalised=prospect.penalised,
-        elsewhere=None if there is None else Elsewhere.of(there, peer=there.is_peer, reported_at=planned(heard_ms)),
+        elsewhere=there,
         risk=tuple(PreemptionHistory.of(one, type=one.lease_type.label) for one in history),
         foreseen=tuple(map(_foreseen, foreseen)),
         sites=tuple(plan.view.extended.sites),
@@ -217,6 +220,19 @@ def show_plan(
         alternatives=tuple(map(show_alternative, plan.alternatives)),
         untried=plan.untried,
     )
+
+
+def show_elsewhere(there: Decider, heard_ms: int | None, told: Planned | None, now_ms: int) -> Elsewhere:
+    """Show who decides instead of this gateway, when they last reported, and what they say now."""
+    answer = None
+    if told is not None:
+        answer = AnswerElsewhere(
+            **told.model_dump(include=AnswerElsewhere.model_fields.keys() & Planned.model_fields.keys()),
+            explanation=sentence(told.reason),
+            starts_at=None if told.starts_in_ms < 0 else moment_at(now_ms + told.starts_in_ms),
+            ends_at=None if told.ends_in_ms < 0 else moment_at(now_ms + told.ends_in_ms),
+        )
+    return Elsewhere.of(there, peer=there.is_peer, reported_at=planned(heard_ms), answer=answer)
 
 
 def _foreseen(one: Foreseen) -> ForeseenStart:

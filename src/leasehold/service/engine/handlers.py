@@ -34,6 +34,7 @@ from leasehold.service.commands import (
     AmendAgreement,
     AskForFiles,
     AskForOutput,
+    AskForPlan,
     Cancel,
     CancelCoAllocation,
     CancelJob,
@@ -43,6 +44,7 @@ from leasehold.service.commands import (
     ForgetSite,
     GuestFiles,
     GuestOutput,
+    GuestPlan,
     Happened,
     JobImageBuilt,
     JobImageFailed,
@@ -178,7 +180,7 @@ class CommandHandler:
         except _REFUSALS as error:
             return Handled(answer=_constantly(error))
 
-    def _handle(self, command: Command, now_ms: int) -> Handled:  # noqa: C901, PLR0911, PLR0912 - one case for each command
+    def _handle(self, command: Command, now_ms: int) -> Handled:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one case for each
         match command:
             case Submit():
                 return self._submit(command, now_ms)
@@ -214,6 +216,12 @@ class CommandHandler:
                 return Handled()
             case GuestFiles(lease_id):
                 self._remote_sites.jobs.files_sent(command, self._leases.row(lease_id), now_ms)
+                return Handled()
+            case AskForPlan():
+                self._remote_sites.ask_for_plan(command, now_ms)
+                return Handled()
+            case GuestPlan():
+                self._remote_sites.planned(command, now_ms)
                 return Handled()
             case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
                 self._jobs.take_in(command, now_ms)

@@ -26,7 +26,8 @@ from leasehold.model.event import (
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.service.commands import MessageBatch
+from leasehold.service.commands import AskForPlan, GuestPlan, MessageBatch
+from leasehold.service.drivers.bounds import one_line
 from leasehold.service.engine.agreements import AgreementRepository
 from leasehold.service.engine.checkpoints import Checkpoints
 from leasehold.service.engine.context import EngineContext
@@ -34,6 +35,7 @@ from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.message_log import MessageLog
 from leasehold.service.engine.remote_jobs import RemoteJobs, command_told
+from leasehold.service.engine.tasks import PlanFor, PlanHeard
 from leasehold.service.errors import CannotCheckpoint, Closed
 from leasehold.service.messages import wire
 from leasehold.service.messages.about_jobs import (
@@ -54,6 +56,8 @@ from leasehold.service.store.rows import LEASES, SNAPSHOTS, PeerRow, SnapshotRow
 
 REMOTE_SITES = "remotes"
 """The name of a snapshot."""
+
+_MOST_PLANS = 20
 
 
 class RemoteSiteProtocol:
@@ -76,6 +80,7 @@ class RemoteSiteProtocol:
         self._log = MessageLog(context.store, context.unit)
         self.jobs = RemoteJobs(context, jobs, self._log)
         self._attempts = jobs.attempts
+        self._tasks = jobs.tasks
         self._unit = context.unit
         self._core = context.core
         self._leases = leases
@@ -90,7 +95,7 @@ class RemoteSiteProtocol:
         for name, status in self.remotes.items():
             context.core.gateway.join(replace(status.told(name), silent=True).remote())  # until it is heard of
 
-    def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:
+    def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:  # noqa: C901 - of each kind
         """Take messages in; returns news of leases, and what is asked for.
 
         Raises InvalidField, and then nothing of it was taken in.
@@ -115,6 +120,8 @@ class RemoteSiteProtocol:
                 news.append(message)
             elif isinstance(message, Reported):
                 news.append(self._reported(message, endpoint))
+            elif isinstance(message, wire.PlanWanted | wire.Planned):
+                self._about_plans(message, endpoint, now_ms)
             elif isinstance(message, wire.Checkpointed):
                 news += self._guest_checkpointed(message.lease_id, endpoint, now_ms)
             else:
@@ -136,6 +143,23 @@ class RemoteSiteProtocol:
         if isinstance(message, wire.Extend):
             return self._extend(message, endpoint)
         return self._give_up(message.lease_id, endpoint)
+
+    def _about_plans(self, message: wire.PlanWanted | wire.Planned, endpoint: str, now_ms: int) -> None:
+        """Pass on an answer; or have a question answered after this step, but not very many at once."""
+        if isinstance(message, wire.Planned):
+            self._tasks.heard.append(PlanHeard(message.number, message, message.problem))
+            return
+        submit = replace(message.submit, request=self._as_meant_here(message.submit.request))
+        problem = "" if len(self._tasks.plans) < _MOST_PLANS else f"more than {_MOST_PLANS} plans are wanted at once"
+        try:
+            wire.check_offer(submit.request)
+        except InvalidField as error:
+            problem = str(error)
+        if problem:
+            answer = wire.cannot_plan(message.number, one_line(problem))
+            self._log.send(endpoint, answer.model_dump(mode="json"), now_ms)
+        else:
+            self._tasks.plans.append(PlanFor(message.number, endpoint, submit))
 
     def _about_jobs(self, message: AboutJobs, endpoint: str, now_ms: int) -> None:
         match message:
@@ -160,6 +184,31 @@ class RemoteSiteProtocol:
         """Offer a lease to the site that it was routed to, where it may wait or not."""
         hop = self._core.gateway.peering.hop(lease)
         self._log.send(lease.site, wire.offer(lease, self._leases.metadata[lease.id], hop, wait=wait), now_ms)
+
+    def ask_for_plan(self, command: AskForPlan, now_ms: int) -> None:
+        """Ask a site or peer what would become of a request there."""
+        request = command.request
+        lease = Lease(request.id, request, request.vms, 0, now_ms, site=command.site)
+        body = wire.offer(lease, command.metadata, self._core.gateway.peering.hop(lease), wait=request.wait)
+        self._log.send(command.site, wire.plan(command.number, body), now_ms)
+
+    def planned(self, command: GuestPlan, now_ms: int) -> None:
+        """Say to a gateway what would become of a request here."""
+        told = command.prospect
+        if told is None:
+            body = wire.cannot_plan(command.number, one_line(command.problem))
+        else:
+            body = wire.Planned(
+                number=command.number,
+                state=told.state,
+                reason=told.reason,
+                starts_in_ms=-1 if told.start_ms is None else max(0, told.start_ms - now_ms),
+                ends_in_ms=-1 if told.end_ms is None else max(0, told.end_ms - now_ms),
+                preempted_leases=len(told.victims),
+                preempted_vms=told.preempted_vms,
+                delayed_leases=len(told.delays),
+            )
+        self._log.send(command.gateway, body.model_dump(mode="json"), now_ms)
 
     def recall(self, lease: Lease, now_ms: int) -> None:
         """Ask its site to give a lease up."""
@@ -266,14 +315,12 @@ class RemoteSiteProtocol:
 
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
-        submit, providers = offer.submit, self._agreements.providers
+        submit = offer.submit
         until_ms = submit.request.prepared_until_ms
         if until_ms is not None and until_ms <= now_ms:
             self._log.send(gateway, wire.refusal(offer.lease_id, Reason.PROMISE_EXPIRED), now_ms)
             return ()
-        offered = submit.request
-        if offered.domain and not providers.sites_of(offered.domain):  # the gateway's, which has chosen in it
-            offered = replace(offered, domain="")
+        offered = self._as_meant_here(submit.request)
         try:
             wire.check_offer(offered)
             self._check_carried(offered, submit.carried)
@@ -285,6 +332,11 @@ class RemoteSiteProtocol:
             return ()
         self._by_origin[submit.metadata.origin, submit.metadata.origin_id] = request.id
         return [Submitted(request, submit.carried)]
+
+    def _as_meant_here(self, offered: Request) -> Request:
+        """Leave out a domain that is not ours but its gateway's, which has chosen in it."""
+        is_theirs = bool(offered.domain) and not self._agreements.providers.sites_of(offered.domain)
+        return replace(offered, domain="") if is_theirs else offered
 
     def _check_carried(self, request: Request, carried: Carried | None) -> None:
         """Refuse to continue what no site here can, or what would be more work than was asked for."""

@@ -1,11 +1,13 @@
 """What is to be done for jobs outside of the engine: fetch what commands wrote, build images, look at nodes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from leasehold.matching.software import Installed
+from leasehold.service.commands import Submit
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.staging import JobFiles
+from leasehold.service.messages.wire import Planned
 from leasehold.service.store.rows import OutputFile
 
 
@@ -37,6 +39,15 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanFor:
+    """Say what would become of a request here to the gateway that asks so with this number."""
+
+    number: int
+    gateway: str
+    submit: Submit
+
+
+@dataclass(frozen=True, slots=True)
 class OutputHeard:
     """What the manager of a site has read of the command of a lease; with a ``problem`` it could not be read."""
 
@@ -54,7 +65,16 @@ class FilesHeard:
     problem: str = ""
 
 
-Heard = OutputHeard | FilesHeard
+@dataclass(frozen=True, slots=True)
+class PlanHeard:
+    """What a site or peer says would become of a request there; with a ``problem`` it can say nothing."""
+
+    number: int
+    planned: Planned
+    problem: str = ""
+
+
+Heard = OutputHeard | FilesHeard | PlanHeard
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +90,8 @@ class Build:
 class BackgroundTasks:
     """What is to be done once the step is in the store; ``looks`` are sites to be looked at now.
 
-    ``reads`` and ``sends`` are what gateways want of the commands of their leases here; ``heard``: what this one was
-    told of its own.
+    ``reads`` and ``sends`` are what gateways want of the commands of their leases here, and ``plans`` what they want to
+    know of requests; ``heard``: what this one was told.
     """
 
     fetches: list[Fetch] = field(default_factory=list)
@@ -79,6 +99,7 @@ class BackgroundTasks:
     looks: set[str] = field(default_factory=set)
     reads: list[Read] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
+    plans: list[PlanFor] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
 
     @classmethod
@@ -91,15 +112,17 @@ class BackgroundTasks:
             whole.looks |= part.looks
             whole.reads += part.reads
             whole.sends += part.sends
+            whole.plans += part.plans
             whole.heard += part.heard
         return whole
 
     def take(self) -> "BackgroundTasks":
         """Take out what is to be done now."""
-        taken = BackgroundTasks(self.fetches, self.builds, self.looks, self.reads, self.sends, self.heard)
-        self.fetches, self.builds, self.looks, self.reads, self.sends, self.heard = [], [], set(), [], [], []
+        taken = BackgroundTasks(**{one.name: getattr(self, one.name) for one in fields(self)})
+        for one in fields(self):
+            setattr(self, one.name, type(getattr(self, one.name))())
         return taken
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.fetches or self.builds or self.looks or self.reads or self.sends or self.heard)
+        return any(getattr(self, one.name) for one in fields(self))

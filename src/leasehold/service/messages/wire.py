@@ -130,8 +130,37 @@ class _Named(BaseModel):
     files: FilesNeeded | None
 
 
+class Planned(BaseModel):
+    """What would become of a request that a gateway has asked about; times are from when the site said so.
+
+    ``starts_in_ms``  -1: not known; ``ends_in_ms`` likewise
+    ``problem``       why nothing can be said, "" where something is
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["planned"] = "planned"
+    number: Id
+    state: LeaseState
+    reason: Reason
+    starts_in_ms: Moment = -1
+    ends_in_ms: Moment = -1
+    preempted_leases: Natural = 0
+    preempted_vms: Natural = 0
+    delayed_leases: Natural = 0
+    problem: Text = ""
+
+
 _FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
 _OfferBody = create_model("_OfferBody", __base__=_Named, **_FIELDS)
+
+
+class _PlanBody(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["plan"]
+    number: Id
+    asked: _OfferBody  # type: ignore[valid-type]  # made above
 
 
 class _RecallBody(BaseModel):
@@ -188,6 +217,8 @@ class Report(BaseModel):
 
 _KINDS: Mapping[str, type[BaseModel]] = {
     "offer": _OfferBody,
+    "plan": _PlanBody,
+    "planned": Planned,
     "recall": _RecallBody,
     "commit": _CommitBody,
     "extend": _ExtendBody,
@@ -212,6 +243,14 @@ class Offer:
     """A request that a site is asked to take in; ``lease_id`` is its number at the gateway."""
 
     lease_id: int
+    submit: Submit
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWanted:
+    """A question what would become of a request; ``number`` is that of the question."""
+
+    number: int
     submit: Submit
 
 
@@ -252,10 +291,11 @@ class Reported:
     command: CommandTold | None = None
 
 
-Message = Offer | Recall | Commit | Extend | Checkpointed | Reported | ExtensionAnswered | AboutJobs
+About = PlanWanted | Planned | AboutJobs
+Message = Offer | Recall | Commit | Extend | Checkpointed | Reported | ExtensionAnswered | About
 
 
-def read(body: object, sender: str) -> Message:  # noqa: PLR0911 - one for each kind
+def read(body: object, sender: str) -> Message:  # noqa: C901, PLR0911 - one for each kind
     """Understand a message; raises InvalidField for what does not make sense."""
     kind = body.get("kind") if isinstance(body, dict) else None
     model = _KINDS.get(kind) if isinstance(kind, str) else None
@@ -265,8 +305,13 @@ def read(body: object, sender: str) -> Message:  # noqa: PLR0911 - one for each 
         understood = model.model_validate(body)
     except ValidationError as error:
         raise first_of(error, "message") from None
-    if isinstance(understood, AboutJobs):
+    if isinstance(understood, AboutJobs | Planned):
         return understood
+    if isinstance(understood, _PlanBody):
+        asked: Body = dict(understood.asked)
+        del asked["kind"]
+        lease_id = asked.pop("lease")
+        return PlanWanted(understood.number, _submit(asked, sender, lease_id))
     read = dict(understood)
     del read["kind"]
     lease_id = read.pop("lease")
@@ -366,6 +411,16 @@ def offer(lease: Lease, metadata: LeaseMetadata, hop: Hop, *, wait: bool = False
             "files": _needed(metadata.files),
         }
     )
+
+
+def plan(number: int, offered: Body) -> Body:
+    """Ask a site or peer what would become of an offer, which is not made."""
+    return {"kind": "plan", "number": number, "asked": offered}
+
+
+def cannot_plan(number: int, problem: str) -> Planned:
+    """Make the answer that nothing can be said of a request."""
+    return Planned(number=number, state=LeaseState.REFUSED, reason=Reason.POLICY_REFUSED, problem=problem)
 
 
 def _placed(constraints: PlacementConstraints) -> Body | None:

@@ -36,6 +36,7 @@ from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.views import (
     leases_in_plan,
     leases_named,
+    show_elsewhere,
     show_entry,
     show_lease,
     show_lease_explanation,
@@ -45,6 +46,7 @@ from leasehold.service.auth.permissions import Permission, Target, allowed, requ
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import Submit
 from leasehold.service.errors import NoSuchLease
+from leasehold.service.messages.wire import Planned
 from leasehold.service.store import filters
 from leasehold.service.store.rows import LeaseMetadata, LeaseRow
 
@@ -98,19 +100,25 @@ async def plan_lease(call: Authorized, body: LeaseSpec, query: Annotated[PlanQue
     would be better off are tried in the same way. With `within_s` futures are simulated besides: they say when it
     starts with a 90 % interval, and how likely it is preempted, as its own type and as others.
     """
-    plan = await call.federation.plan(_submission(body, call.principal, ""))
+    wanted = _submission(body, call.principal, "")
+    plan = await call.federation.plan(wanted)
+    answer = await call.federation.plan_elsewhere(plan, wanted.metadata)
     foreseen: list[Foreseen] = []
     if query.within_s and not plan.prospect.is_refused and plan.prospect.elsewhere is None:
         foreseen = await call.federation.forecasts.foresee(plan.prospect.request, 1000 * query.within_s)
-    return await run_in_threadpool(_shown_plan, call, plan, foreseen)
+    return await run_in_threadpool(_shown_plan, call, plan, foreseen, answer)
 
 
-def _shown_plan(call: Call, plan: Plan, foreseen: Sequence[Foreseen]) -> LeasePlan:
+def _shown_plan(call: Call, plan: Plan, foreseen: Sequence[Foreseen], answer: Planned | None) -> LeasePlan:
     site = plan.prospect.site
     history = call.federation.store.preempted_at(site) if site else ()
     there = plan.prospect.elsewhere
-    heard_ms = None if there is None else call.federation.messages.last_heard_ms(there.name)
-    return show_plan(plan, history, foreseen, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)), heard_ms)
+    shown = None
+    if there is not None:
+        shown = show_elsewhere(
+            there, call.federation.messages.last_heard_ms(there.name), answer, call.federation.clock()
+        )
+    return show_plan(plan, history, foreseen, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)), shown)
 
 
 @router.get("", operation_id="listLeases")

@@ -16,7 +16,7 @@ from leasehold.service.commands import MessageBatch
 from leasehold.service.messages.about_jobs import FilesSent, ImagesTold, NodesTold, OutputTold
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
-from leasehold.service.messages.wire import Extended, Report
+from leasehold.service.messages.wire import Extended, Planned, Report
 
 router = APIRouter(prefix="/v1/sites", tags=["messages"], route_class=GuardedRoute)
 
@@ -29,7 +29,7 @@ def _kind_in_brackets(body: object) -> str | None:
     return f"[{kind}]" if kind in _KINDS else None
 
 
-_KINDS = ("report", "extended", "nodes", "images", "output", "sent")
+_KINDS = ("report", "extended", "nodes", "images", "output", "sent", "planned")
 
 ToGateway = Annotated[
     Annotated[Report, Tag("[report]")]
@@ -37,7 +37,8 @@ ToGateway = Annotated[
     | Annotated[NodesTold, Tag("[nodes]")]
     | Annotated[ImagesTold, Tag("[images]")]
     | Annotated[OutputTold, Tag("[output]")]
-    | Annotated[FilesSent, Tag("[sent]")],
+    | Annotated[FilesSent, Tag("[sent]")]
+    | Annotated[Planned, Tag("[planned]")],
     Discriminator(
         _kind_in_brackets,
         custom_error_type=WRONG_KIND,

@@ -1,24 +1,31 @@
-"""What commands have written and left at sites with managers of their own: asked for, and answered, by messages."""
+"""Questions to sites with managers of their own, and to peers: asked, and answered, by messages.
+
+What commands have written and left there; and what would become of a request.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
 
-from leasehold.service.commands import AskForFiles, AskForOutput, Command
+from leasehold.model.request import Request
+from leasehold.service.commands import AskForFiles, AskForOutput, AskForPlan, Command
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import FilesHeard, Heard, OutputHeard
+from leasehold.service.engine.tasks import FilesHeard, Heard, OutputHeard, PlanHeard
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
-from leasehold.service.store.rows import OutputFile
+from leasehold.service.messages.wire import Planned
+from leasehold.service.store.rows import LeaseMetadata, OutputFile
 
 
-class RemoteOutputs:
-    """Asks the managers of sites, and waits for what they answer."""
+class RemoteQueries:
+    """Asks the managers of sites, and peers, and waits for what they answer."""
 
     def __init__(self, do: Callable[[Command], Awaitable[object]], clock: Clock) -> None:
         self._do = do
         self._clock = clock
         self._waiting: dict[tuple[type[Heard], int], list[asyncio.Future[Heard]]] = {}
         self._arriving_ms: dict[int, int] = {}
+        self._numbers = count(max(1, clock()))  # those of an earlier life are answered to nobody
 
     async def output(self, lease_id: int) -> Output:
         """Give what the command of a lease has written so far, once its site has answered; waits until then.
@@ -38,6 +45,13 @@ class RemoteOutputs:
         assert isinstance(heard, FilesHeard)
         return heard.files
 
+    async def plan(self, site: str, request: Request, metadata: LeaseMetadata) -> Planned:
+        """Give what a site or peer says would become of a request; raises Unavailable where it can say nothing."""
+        number = next(self._numbers)
+        heard = await self._answer(PlanHeard, AskForPlan(number, site, request, metadata))
+        assert isinstance(heard, PlanHeard)
+        return heard.planned
+
     def arriving(self, lease_id: int) -> None:
         """Note that something of these files arrives."""
         self._arriving_ms[lease_id] = self._clock()
@@ -53,12 +67,12 @@ class RemoteOutputs:
     def take(self, heard: Iterable[Heard]) -> None:
         """Pass on what sites have answered; an answer that nobody waits for any more is dropped."""
         for one in heard:
-            for answer in self._waiting.get((type(one), one.lease_id), ()):
+            for answer in self._waiting.get((type(one), _key_of(one)), ()):
                 if not answer.done():
                     answer.set_result(one)
 
-    async def _answer(self, kind: type[Heard], command: AskForOutput | AskForFiles) -> Heard:
-        key = kind, command.lease_id
+    async def _answer(self, kind: type[Heard], command: AskForOutput | AskForFiles | AskForPlan) -> Heard:
+        key = kind, _key_of(command)
         answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(key, [])
         waiting.append(answer)
@@ -72,3 +86,7 @@ class RemoteOutputs:
         if heard.problem:
             raise Unavailable(heard.problem)
         return heard
+
+
+def _key_of(one: Heard | AskForOutput | AskForFiles | AskForPlan) -> int:
+    return one.number if isinstance(one, PlanHeard | AskForPlan) else one.lease_id
