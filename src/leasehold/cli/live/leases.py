@@ -561,13 +561,15 @@ def outcome_in_words(outcome: PlannedOutcome, at: datetime) -> str:
 def _verdict(plan: LeasePlan, at: datetime) -> str:
     why = f"{plan.explanation} ({plan.reason})"
     there = plan.elsewhere
+    if there is not None and there.answer is not None:
+        owner = f"the peer {there.name}" if there.peer else there.name
+        return f"would be offered to {owner}, which decides for itself and says that {_answer_of(there.answer, at)}"
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
         owner = f"the peer {there.name}" if there.peer else there.name
         where = f" {there.hops} hop{'s' if there.hops > 1 else ''} beyond it" if there.hops else ""
         heard = "" if there.reported_at is None else f", {show_distance(there.reported_at, at)}"
-        offered = f"would be offered to {owner}, which decides for itself; {free} free{where} at its last report{heard}"
-        return offered if there.answer is None else f"{offered}. {_answer_of(there.answer, at)}"
+        return f"would be offered to {owner}, which decides for itself; {free} free{where} at its last report{heard}"
     if plan.verdict == "refused":
         return f"would be refused: it {why}"
     if plan.state is LeaseState.HELD:
@@ -583,13 +585,11 @@ def _answer_of(said: AnswerElsewhere, at: datetime) -> str:
     """Tell what whoever decides says when asked."""
     cost = f", with {said.preempted_vms} VMs preempted" if said.preempted_vms else ""
     if said.state.is_final:
-        return f"It says that it would refuse it: it {said.explanation} ({said.reason})"
-    if said.state is LeaseState.WAITING:
+        return f"it would be refused there: it {said.explanation} ({said.reason})"
+    if said.state is LeaseState.WAITING or said.starts_at is None:
         start = "" if said.starts_at is None else f" until {_when(said.starts_at, at)}"
-        return f"It says that it would wait there{start}{cost} ({said.reason})"
-    if said.starts_at is None:
-        return f"It says that this is not known yet ({said.reason})"
-    return f"It says that it would start now{cost}"
+        return f"it would wait there{start}{cost} ({said.reason})"
+    return f"it would start there now{cost}"
 
 
 def could_run(head: str, sites: Sequence[str], blocked: Iterable[BlockedSite]) -> Iterator[str]:
