@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -172,6 +173,20 @@ def test_what_was_removed_or_changed_at_the_gateway_is_not_brought(files: FileSt
     files.remove("physics", sha256)
     with pytest.raises(CannotBring, match="is not stored any more: it was removed after the job was submitted"):
         bring(staging, StagedFile("in.dat", sha256, 7))
+
+
+def test_what_no_job_has_needed_for_long_is_removed_and_brought_again(files: FileStore, tmp_path: Path) -> None:
+    staging = staging_to(tmp_path / "site", files)
+    inputs = [StagedFile(name, put(files, name.encode()), len(name)) for name in ("old.dat", "used.dat")]
+    for file in inputs:
+        bring(staging, file)
+        os.utime(content_path(tmp_path / "site", file.sha256), (1_000, 1_000))
+    bring(staging, inputs[1])
+    staging.drop_unused(1_000_001)
+    old, used = (content_path(tmp_path / "site", file.sha256) for file in inputs)
+    assert (old.exists(), used.exists()) == (False, True)
+    bring(staging, inputs[0])
+    assert old.read_bytes() == b"old.dat"
 
 
 def test_how_fast_it_went_is_measured_and_recent_transfers_count_most() -> None:

@@ -6,7 +6,7 @@ writes it; reading what `ServiceConfig.to_dict` gives changes nothing.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -265,9 +265,13 @@ def _days(doc: str, more: str = "") -> Whole:
     return Whole(doc, more=more, least=0, most=36_500)
 
 
+def _before(now_ms: int, days: int) -> int:
+    return now_ms - days * _DAY_MS if days else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many days the store keeps what is over; 0: for ever."""
+    """For how many days the store keeps what is over, and sites the inputs of jobs; 0: for ever."""
 
     leases_days: Annotated[
         int, _days("closed leases, co-allocations and jobs, with all their data", ", since they ended")
@@ -282,14 +286,22 @@ class Retention:
         ),
     ] = 3_660
     answers_days: Annotated[int, _days("answers to idempotency keys, and orders that were carried out")] = 7
+    inputs_days: Annotated[
+        int, _days("inputs of jobs at a site", ", since a job needed them last; then they are brought again")
+    ] = 30
 
     def cutoffs(self, now_ms: int) -> Cutoffs:
-        """Say what is too old now."""
-        moments = {
-            f"{name.removesuffix('_days')}_ms": now_ms - days * _DAY_MS if (days := getattr(self, name)) else 0
-            for name in self.__slots__
-        }
-        return Cutoffs(**moments)
+        """Say what of the store is too old now."""
+        return Cutoffs(
+            **{
+                one.name: _before(now_ms, getattr(self, f"{one.name.removesuffix('_ms')}_days"))
+                for one in fields(Cutoffs)
+            }
+        )
+
+    def inputs_before_ms(self, now_ms: int) -> int:
+        """Give when inputs must have been needed last to be removed now; 0: none is."""
+        return _before(now_ms, self.inputs_days)
 
 
 RETENTION = Table(Retention, "Days for which closed records are stored; 0: for ever.")

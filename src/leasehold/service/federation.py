@@ -196,7 +196,7 @@ class Federation:
         def source_of(files: JobFiles) -> Source:
             return self.gateway_files.source_of(files) if files.origin else own_files
 
-        stagings = {
+        self._stagings = stagings = {
             name: Staging(source_of, driver.input_folder)
             for name, driver in drivers.items()
             if isinstance(driver, TakesFiles)
@@ -362,6 +362,9 @@ class Federation:
             with suppress(LeaseholdError):
                 while gone := await self._engine_thread.ask(lambda engine: engine.prune(before)):  # noqa: B023 - asked now
                     self.metrics.pruned(gone)
+            inputs_before_ms = self.config.retention.inputs_before_ms(self.clock())
+            for staging in self._stagings.values():
+                await asyncio.to_thread(staging.drop_unused, inputs_before_ms)
             await asyncio.sleep(PRUNE_EVERY_S)
 
     async def _check_now_and_then(self) -> None:

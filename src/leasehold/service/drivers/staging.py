@@ -10,6 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedRandom
 from pathlib import Path
@@ -150,11 +151,23 @@ class Staging:
             lock = self._one_at_a_time.setdefault(file.sha256, asyncio.Lock())
             try:
                 async with lock:
-                    if not target.exists():
+                    if target.exists():
+                        await asyncio.to_thread(os.utime, target)  # it is needed now: `drop_unused`
+                    else:
                         await self._copy(file, target, read)
             except OSError as error:
                 text = f"input {file.name!r} cannot be brought: {error.strerror or error}"
                 raise CannotBring(text, again=True) from error
+
+    def drop_unused(self, before_ms: int) -> None:
+        """Remove what no job has needed since then, and copies that were interrupted before; blocks.
+
+        What machines work with is theirs by then: drivers link or copy inputs when a lease starts.
+        """
+        for path in self._destination.glob("content/*/*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime * 1_000 < before_ms:
+                    path.unlink()
 
     async def _copy(self, file: StagedFile, target: Path, read: Source) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
