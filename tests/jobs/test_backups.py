@@ -1,11 +1,13 @@
 """Copies: cold ones that begin only when the first has failed, hot ones that run along, offers of nodes."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.jobs.making import Told, seen, site, submitted
 
 from leasehold.jobs.events import AttemptEnded, AttemptFailed, AttemptRuns, NodeFell, NodeOffers
 from leasehold.jobs.job import Backup, Fault, names_of
+from leasehold.jobs.offers import MOST_STANDING
 from leasehold.jobs.settings import JobSettings
 
 
@@ -114,6 +116,21 @@ def test_an_offer_is_looked_at_for_memory_software_and_deadline() -> None:
     assert told.tell(2, NodeOffers(seen("a/2", at_ms=2))).started == []
     assert told.tell(3, NodeOffers(seen("a/3", has={"gcc": "11"}, memory_mib=50, at_ms=3))).started == []
     assert told.tell(4, NodeOffers(seen("a/4", has={"gcc": "11"}, at_ms=4))).started == [(2, 1, ("a/4",))]
+
+
+def test_no_more_offers_of_a_site_stand_than_are_of_use() -> None:
+    many = [f"a/{number}" for number in range(MOST_STANDING + 1)]
+    told = Told(site(*(seen(name, at_ms=1) for name in many)))
+
+    told.tell(2, *(NodeOffers(seen(name, at_ms=2), until_ms=9) for name in (*many, many[0], "b/1")))
+    assert [*told.scheduler.standing_offers(2)] == [*many[:-1], "b/1"]
+    told.tell(9, NodeOffers(seen(many[-1], at_ms=9)))
+    assert [*told.scheduler.standing_offers(9)] == many[-1:]
+
+
+def test_an_offer_of_a_node_that_cannot_be_used_is_none() -> None:
+    told = three_nodes().tell(2, NodeOffers(replace(seen("a/3", at_ms=2), problem="its site takes no leases now")))
+    assert told.scheduler.standing_offers(2) == {}
 
 
 def test_an_offer_ends_with_time_with_a_fault_and_when_it_is_taken() -> None:

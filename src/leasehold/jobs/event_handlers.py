@@ -276,7 +276,7 @@ class EventHandlers:
 
     def _offers(self, event: NodeOffers, now_ms: int) -> None:
         self._see([event.seen], now_ms)
-        if not self._state.inventory.has_fallen(event.seen.node.name):
+        if event.seen.is_usable and not self._state.inventory.has_fallen(event.seen.node.name):
             self._state.offers.make(event.seen.node.name, now_ms, event.until_ms)
 
     # --- images --------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class NodesSeen:
 class NodeOffers:
     """A node says by itself that it is lightly loaded, as `leasehold.jobs.offers` decides at its site.
 
+    What cannot be used is only seen: that is no offer.
+
     ``until_ms``  when the offer expires; NOT_YET: when the settings say
     """
 

@@ -180,6 +180,10 @@ class JobScheduler:
                 return OfferAnswer.TAKEN
         return OfferAnswer.STANDING if node in self._state.offers.names(now_ms) else OfferAnswer.DECLINED
 
+    def standing_offers(self, now_ms: int) -> Mapping[str, int]:
+        """Give until when the offers are valid that stand now, by the names of their nodes."""
+        return self._state.offers.standing(now_ms)
+
     def waiting_ms(self, node: str) -> int:
         """How long a job that comes now would wait at a node."""
         return self._state.inventory.waiting_ms(node)

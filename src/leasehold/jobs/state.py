@@ -8,6 +8,7 @@ from leasehold.jobs.effects import BuildImage, JobDecided, JobEffect
 from leasehold.jobs.events import ImagesSeen
 from leasehold.jobs.job import NOT_YET, Attempt, Backup, JobReason, JobRecord, Place
 from leasehold.jobs.nodes import SchedulableNodes
+from leasehold.jobs.offers import MOST_STANDING
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.assignment import Solve
 from leasehold.matching.choice import Physical
@@ -268,7 +269,13 @@ class StandingOffers:
         self._until_ms: dict[str, int] = {}
 
     def make(self, node: str, now_ms: int, until_ms: int = NOT_YET) -> None:
-        """Take an offer, in place of an earlier one of the same node; none lasts longer than the settings say."""
+        """Take an offer, in place of an earlier one of the same node; none lasts longer than the settings say.
+
+        Of a site that makes more than `MOST_STANDING`, no more are taken.
+        """
+        site, standing = node.partition("/")[0], self.names(now_ms)
+        if node not in standing and sum(one.partition("/")[0] == site for one in standing) >= MOST_STANDING:
+            return
         longest_ms = now_ms + self._lasts_ms
         self._until_ms[node] = longest_ms if until_ms == NOT_YET else min(until_ms, longest_ms)
 
@@ -278,8 +285,12 @@ class StandingOffers:
 
     def names(self, now_ms: int) -> list[str]:
         """List the nodes whose offers are valid."""
-        self._until_ms = {node: until_ms for node, until_ms in self._until_ms.items() if now_ms < until_ms}
+        self._until_ms = self.standing(now_ms)
         return list(self._until_ms)
+
+    def standing(self, now_ms: int) -> dict[str, int]:
+        """Give until when they are valid, of those that are."""
+        return {node: until_ms for node, until_ms in self._until_ms.items() if now_ms < until_ms}
 
     def snapshot(self) -> dict[str, Any]:
         """Return the valid offers, as plain JSON."""

@@ -1,6 +1,7 @@
 """Jobs over the line: the gateway and both sites have nodes, and what engines want done is done beside them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from leasehold.service.commands import (
     CancelJob,
     GuestFiles,
     GuestOutput,
+    JobNodesOffered,
     JobNodesSeen,
     JobOutput,
     SubmitJob,
 )
 from leasehold.service.drivers.emulated.options import EmulatedNode
-from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard
 from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputFile, OutputRow
@@ -34,6 +36,7 @@ NODES = {
     "far": (EmulatedNode("f1", 2, 4_096, software=NUMPY), EmulatedNode("f2", 2, 4_096, software=NUMPY)),
     "north": (EmulatedNode("n1", 3, 4_096, software=NUMPY),),
 }
+OFFERED_FOR_MS = 60_000
 _MOST_ROUNDS = 20
 _LOOKS = 30
 """So many seconds: longer than any node is down here."""
@@ -64,6 +67,22 @@ class JobWorld(World):
     def look(self, name: str) -> None:
         live = self.live_at(name)
         live.do(JobNodesSeen(name, tuple(live.sites[name].machines.nodes(live.now_ms)), live.now_ms))
+
+    def look_and_find(self, name: str, **free_cores: int) -> None:
+        """A site is looked at, and so many cores of nodes are free; whoever uses the others is not Leasehold."""
+        live = self.live_at(name)
+        live.do(JobNodesSeen(name, self._with_free(name, free_cores), live.now_ms))
+
+    def offer(self, name: str, **free_cores: int) -> None:
+        """Some nodes of a site offer themselves, of which so many cores are free."""
+        live = self.live_at(name)
+        nodes = tuple(node for node in self._with_free(name, free_cores) if node.name in free_cores)
+        live.do(JobNodesOffered(name, nodes, live.now_ms, live.now_ms + OFFERED_FOR_MS))
+
+    def _with_free(self, name: str, free_cores: Mapping[str, int]) -> tuple[NodeFacts, ...]:
+        live = self.live_at(name)
+        nodes = live.sites[name].machines.nodes(live.now_ms)
+        return tuple(replace(node, free_cores=free_cores.get(node.name, node.free_cores)) for node in nodes)
 
     def restart(self, who: str) -> None:
         """Somebody is killed and comes back; what it was doing is forgotten."""

@@ -24,6 +24,12 @@ RUNNING = {
         "prepared_until_ms": -1, "onward": [], "command": None,
 }  # fmt: skip
 
+NODE: dict[str, Any] = {
+    "name": "n1", "cores": 2, "memory_mib": 4_096, "disk_mib": 0, "free_cores": 0, "free_memory_mib": 4_096,
+    "free_disk_mib": 0, "cpu_mhz": 0, "bytes_per_s": 0, "gpu_model": "", "gpus": 0, "gpu_shares": 0, "free_gpus": [],
+    "takes_files": True, "is_host": False, "runs": True, "problem": "", "fault": "", "software": 0,
+}  # fmt: skip
+
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
@@ -65,6 +71,21 @@ def test_a_report_counts_once_and_shows_at_once(house: House, peer: str) -> None
     for _ in range(2):
         assert exchange(house, peer, messages=[{"seq": 1, "body": told}]).json()["acknowledged"] == 1
     assert house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()["state"] == "running"
+
+
+def test_a_node_that_offers_itself_is_known_as_it_says(house: House, peer: str) -> None:
+    nodes = {"kind": "nodes", "listing": 1, "software": [[]], "nodes": [NODE], "complete": True, "age_ms": 0}
+    offer = {"node": NODE | {"free_cores": 2, "software": -1}, "age_ms": 0, "lasts_ms": 60_000}
+    told = [{"seq": 1, "body": nodes}, {"seq": 2, "body": {"kind": "offered", "offers": [offer]}}]
+    assert exchange(house, peer, messages=told).json()["acknowledged"] == 2
+    [node] = house.ask("GET", "/v1/nodes?site=far", house.token()).json()["nodes"]
+    assert (node["name"], node["free_cores"]) == ("far/n1", 2)
+
+
+def test_an_offer_without_its_time_is_refused_with_the_place_of_what_is_missing(house: House, peer: str) -> None:
+    body = {"kind": "offered", "offers": [{"node": NODE | {"software": -1}, "age_ms": 0}]}
+    answer = exchange(house, peer, messages=[{"seq": 1, "body": body}])
+    assert (answer.status_code, answer.json()["field"]) == (422, "messages[0].body.offers[0].lasts_ms")
 
 
 def test_the_clock_of_a_site_need_not_be_right(house: House, peer: str) -> None:

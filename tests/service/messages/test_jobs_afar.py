@@ -1,5 +1,6 @@
 """Jobs at sites with managers: the same placement, results and reasons, whoever dies and whatever lines do."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
-from tests.service.messages.job_line import NODES, NUMPY, JobWorld, left_as, stored
+from tests.service.messages.job_line import NODES, NUMPY, OFFERED_FOR_MS, JobWorld, left_as, stored
 from tests.service.messages.line import FAR, rows_of
 
 from leasehold.jobs.job import AttemptState, Fault, JobReason, JobState
 from leasehold.model.event import SiteFellSilent
-from leasehold.service.commands import Happened, JobNodesSeen, JobSiteSilent
+from leasehold.service.commands import Happened, JobNodesOffered, JobNodesSeen, JobSiteSilent, MessageBatch
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
 from leasehold.service.drivers.staging import JobFiles, StagedFile
-from leasehold.service.messages.about_jobs import MOST_BYTES, MOST_TOLD, NodesTold
+from leasehold.service.messages.about_jobs import (
+    MOST_BYTES,
+    MOST_TOLD,
+    NodeOffered,
+    NodesOffered,
+    NodesTold,
+    NodeTold,
+)
 from leasehold.service.messages.endpoints import GATEWAY
 
 A = AttemptState
@@ -267,6 +275,155 @@ class TestJobs:
         assert all(world.job(number).record.restarts == 0 for number in (1, 2, 3))
 
 
+@pytest.fixture
+def full(world: JobWorld) -> JobWorld:
+    """No core is free at sites with managers, and a job waits for one."""
+    world.look_and_find("far", f1=0, f2=0)
+    world.look_and_find("north", n1=0)
+    for _ in range(2):  # as it is, and what it had to tell first
+        for name in FAR:
+            world.exchange(name)
+    world.submit_job(*SAYS)
+    assert (world.state(), world.job().record.what) == (JobState.WAITING, "cores-in-use")
+    return world
+
+
+class TestOffers:
+    def test_a_job_that_waits_starts_where_a_node_offers_itself_before_anything_else_is_told(
+        self, full: JobWorld
+    ) -> None:
+        full.look_and_find("far", f1=0, f2=0)  # that is on its way: what is new of nodes is told after it
+        full.offer("far", f2=1)
+        assert full.attempts() == []
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == ["far/f2"]
+        full.check_the_end("42\n")
+
+    @pytest.mark.parametrize("is_offered", [True, False])
+    def test_one_that_stands_is_looked_at_first(self, full: JobWorld, is_offered: bool) -> None:  # noqa: FBT001 - a case
+        if is_offered:
+            full.offer("far", f2=0)
+            full.exchange("far")
+        full.look("far")
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == ["far/f2" if is_offered else "far/f1"]
+
+    @pytest.mark.parametrize(("for_ms", "node"), [(OFFERED_FOR_MS - 1, "far/f2"), (OFFERED_FOR_MS, "far/f1")])
+    def test_it_is_valid_for_its_time_from_when_it_arrives(self, full: JobWorld, for_ms: int, node: str) -> None:
+        full.offer("far", f2=0)
+        full.pass_time(2 * OFFERED_FOR_MS)  # the line is cut
+        full.exchange("far")
+        full.pass_time(for_ms)
+        full.look("far")
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == [node]
+
+    def test_one_message_of_them_is_under_way_and_the_rest_is_told_as_it_is_then(self, full: JobWorld) -> None:
+        full.offer("far", f1=0)
+        full.offer("far", f2=0)
+        full.pass_time(1_000)
+        full.offer("far", f2=1)
+        assert [list(_named(body)) for body in _offered(full, "far")] == [["f1"]]
+        full.exchange("far")
+        [then] = _offered(full, "far")
+        assert {name: offer.node.free_cores for name, offer in _named(then).items()} == {"f2": 1}
+        assert _named(then)["f2"].lasts_ms == OFFERED_FOR_MS
+        full.exchange("far")
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == ["far/f2"]
+        assert _offered(full, "far") == []
+
+    def test_what_it_said_is_taken_back_by_the_next_look(self, full: JobWorld) -> None:
+        """Also where the node is again as it was told before it offered itself."""
+        full.cancel_job(1)
+        full.look_and_find("far", f1=0, f2=0)  # that is on its way, and says that nothing has changed
+        full.offer("far", f2=1)
+        full.look_and_find("far", f1=0, f2=0)
+        full.exchange("far")
+        assert full.nodes()["far/f2"].free_cores == 1
+        full.exchange("far")
+        assert full.nodes()["far/f2"].free_cores == 0
+
+    def test_a_node_that_the_gateway_does_not_know_is_told_first(self, full: JobWorld) -> None:
+        live = full.sites["far"]
+        full.look_and_find("far", f1=0, f2=0)  # and that is on its way
+        new = replace(live.sites["far"].machines.nodes(live.now_ms)[1], name="f3")
+        live.do(JobNodesSeen("far", (new,), live.now_ms))
+        live.do(JobNodesOffered("far", (new,), live.now_ms, live.now_ms + OFFERED_FOR_MS))
+        assert _offered(full, "far") == []
+        full.exchange("far")
+        assert [list(_named(body)) for body in _offered(full, "far")] == [["f3"]]
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == ["far/f3"]
+
+    def test_one_that_the_gateway_has_never_heard_of_is_declined(self, full: JobWorld) -> None:
+        full.offer("far", f2=1)
+        [body] = _offered(full, "far")
+        [offer] = body.offers
+        lie = body.model_copy(update={"offers": (offer.model_copy(update={"node": _called(offer.node, "f9")}),)})
+        _, received = full.gateway.store.message_numbers("far")
+        _, read = full.sites["far"].store.message_numbers(GATEWAY)
+        full.gateway.do(MessageBatch("far", ((received + 1, lie.model_dump_json()),), read, full.about("far")))
+        assert (full.attempts(), "far/f9" in full.nodes()) == ([], False)
+
+    def test_a_site_that_lends_no_more_makes_none(self, full: JobWorld) -> None:
+        full.offer("far", f2=1)
+        full.drain_or_resume("far")
+        full.exchange("far")
+        assert full.attempts() == []
+        assert full.gateway.engine.jobs.scheduler.standing_offers(full.gateway.now_ms) == {}
+
+    def test_they_are_made_again_to_a_gateway_that_believed_the_nodes_to_have_failed(self, full: JobWorld) -> None:
+        full.offer("far", f2=0)
+        full.exchange("far")
+        full.gateway.do(JobSiteSilent("far", "its manager has not called for 120 s"))
+        assert full.gateway.engine.jobs.scheduler.standing_offers(full.gateway.now_ms) == {}
+        full.pass_time(1_000)
+        full.exchange("far")
+        [again] = _offered(full, "far")
+        assert (_named(again)["f2"].lasts_ms, _named(again)["f2"].age_ms) == (OFFERED_FOR_MS - 1_000, 0)
+        full.exchange("far")
+        assert [node for node, *_ in full.tried()] == ["far/f2"]
+
+    @pytest.mark.parametrize("who", [GATEWAY, "far"])
+    @pytest.mark.parametrize("lost", [False, True], ids=["killed", "cut-off"])
+    @pytest.mark.parametrize("step", range(4))
+    def test_whoever_is_killed_it_is_taken_once(
+        self,
+        full: JobWorld,
+        who: str,
+        lost: bool,  # noqa: FBT001 - a case
+        step: int,
+    ) -> None:
+        full.offer("far", f2=1)
+        for number in range(4):
+            if number == step:
+                full.interrupt(who, "far", lost=lost)
+            else:
+                full.call("far")
+                full.deliver(0, again=True)
+                full.deliver(0)
+                full.on_the_line.clear()
+            full.pass_time(200)
+            full.check()
+        full.check_the_end("42\n")
+        assert [(node, state) for node, state, _ in full.tried()] == [("far/f2", A.SUCCEEDED)]
+
+
+def _offered(world: JobWorld, site: str) -> list[NodesOffered]:
+    """The offers of a site that have not arrived yet."""
+    waiting = [row.body for row in world.sites[site].store.messages(GATEWAY, 0, 100)]
+    return [NodesOffered.model_validate_json(body) for body in waiting if json.loads(body)["kind"] == "offered"]
+
+
+def _named(body: NodesOffered) -> dict[str, NodeOffered]:
+    return {offer.node.name: offer for offer in body.offers}
+
+
+def _called(node: NodeTold, name: str) -> NodeTold:
+    return node.model_copy(update={"name": name})
+
+
 class TestSitesThatTakeNothing:
     def test_one_that_is_drained_while_it_is_asked_gives_the_job_back(self, world: JobWorld) -> None:
         world.submit_job("true")
@@ -391,6 +548,8 @@ def happen(world: JobWorld, action: str, which: int) -> None:  # noqa: C901 - on
             world.restart(name)
         case "look":
             world.look(name)
+        case "offer":
+            world.offer(name, **{NODES[name][which % len(NODES[name])].name: which % 3})
         case "silent":
             world.gateway.do(Happened(SiteFellSilent(name)), JobSiteSilent(name, "its manager does not call"))
         case "dies":
@@ -408,7 +567,7 @@ _ACTIONS = st.sampled_from(
     [
         *("call far", "call north", "deliver", "deliver again", "lose"),
         *("kill gateway", "kill far", "kill north"),
-        *("look far", "look north", "silent far", "silent north"),
+        *("look far", "look north", "offer far", "offer north", "silent far", "silent north"),
         *("dies far", "dies north", "owner far", "pass 100", "pass 1000", "pass 10000", "ask"),
     ]
 )

@@ -19,7 +19,7 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
 from leasehold.service.drivers.staging import NO_FILES, JobFiles, StagedFile
 from leasehold.service.messages import wire
-from leasehold.service.messages.about_jobs import CommandTold, NodesTold
+from leasehold.service.messages.about_jobs import CommandTold, NodesOffered, NodesTold
 from leasehold.service.messages.site_status import MOST_VMS, SiteStatus
 from leasehold.service.messages.wire import Offer, Reported
 from leasehold.service.store.rows import LeaseMetadata
@@ -110,6 +110,15 @@ NODE_TOLD: dict[str, Any] = {
     "free_gpus": (),
     "gpu_model": "",
 }
+OFFERED: dict[str, Any] = {"node": NODE_TOLD, "age_ms": 0, "lasts_ms": 60_000}
+WRONG_OFFERS: list[dict[str, Any]] = [
+    OFFERED | {"lasts_ms": -1},
+    OFFERED | {"lasts_ms": 2**60},
+    OFFERED | {"age_ms": -1},
+    OFFERED | {"until_ms": 5},
+    OFFERED | {"node": NODE_TOLD | {"software": 0}},
+    OFFERED | {"node": NODE_TOLD | {"gpus": 2}},
+]
 TWO_A100: dict[str, Any] = {"gpu_model": "a100", "gpus": 2, "gpu_shares": 2}
 
 CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
@@ -252,6 +261,8 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
             for free in [[], [1_000], [1_000, 1_000, 0], [0, 1_000], [1_000, 600], [1_000, -1], [2_000, 0]]
         ),
         {"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD | {"cores": 2**60}]},
+        *({"kind": "offered", "offers": [lie]} for lie in WRONG_OFFERS),
+        {"kind": "offered", "offers": [OFFERED] * 33},
         {"kind": "images", "names": ["a\0b"]},
         {"kind": "output", "lease": 1, "text": "x" * 200_000, "error": "", "is_whole": True},
         {"kind": "read", "lease": 0},
@@ -267,6 +278,13 @@ def test_a_node_is_read_as_it_is_told() -> None:
     told = wire.read({"kind": "nodes", "listing": 1, "complete": True, "age_ms": 0, "nodes": [NODE_TOLD]}, "far")
     assert isinstance(told, NodesTold)
     assert [dict(node) for node in told.nodes] == [NODE_TOLD]
+
+
+def test_so_is_one_that_offers_itself() -> None:
+    told = wire.read({"kind": "offered", "offers": [OFFERED]}, "far")
+    assert isinstance(told, NodesOffered)
+    [offer] = told.offers
+    assert (dict(offer.node), offer.age_ms, offer.lasts_ms) == (NODE_TOLD, 0, 60_000)
 
 
 @pytest.mark.parametrize(

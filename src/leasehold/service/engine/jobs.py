@@ -55,7 +55,7 @@ from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import JobsDue
-from leasehold.service.messages.about_jobs import ImagesTold, NodesTold
+from leasehold.service.messages.about_jobs import ImagesTold, NodesOffered, NodesTold
 from leasehold.service.store.rows import SNAPSHOTS, SnapshotRow
 
 SCHEDULER = "jobs"
@@ -252,6 +252,11 @@ class JobController:
         """Take in what the manager of a site tells of its nodes."""
         self.is_used = True
         self._inbox += self.nodes.hear(site, told, self._not_lending, now_ms)
+
+    def hear_of_offers(self, site: str, told: NodesOffered, now_ms: int) -> None:
+        """Take in that nodes of a site with a manager of its own offer themselves."""
+        self.is_used = True
+        self._inbox += self.nodes.hear_offers(site, told, self._not_lending, now_ms)
 
     def hear_of_images(self, site: str, told: ImagesTold, now_ms: int) -> None:
         """Take in what the manager of a site tells of its images."""

@@ -31,7 +31,7 @@ from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints
 from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.unit_of_work import UnitOfWork
-from leasehold.service.messages.about_jobs import NodesTold, NodeTold
+from leasehold.service.messages.about_jobs import NodesOffered, NodesTold, NodeTold
 from leasehold.service.store.rows import NODES, NodeRow
 
 NOT_LISTED = "is not among the nodes of its site any more"
@@ -299,6 +299,22 @@ class NodeRepository:
         known_now = frozenset(self._known(site, now_ms))
         reported = sorted((names | missed) & known_now)
         return [NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known_now)]
+
+    def hear_offers(self, site: str, told: NodesOffered, closed: Collection[str], now_ms: int) -> list[JobEvent]:
+        """Take in the offers that the manager of a site passes on, of nodes that it has told; as in `hear`.
+
+        What it tells of a node is believed even where nothing may start there now: it is not told again.
+        """
+        events: list[JobEvent] = []
+        for offer in told.offers:
+            before = self.rows.get(f"{site}/{offer.node.name}")
+            if before is None or before.problem == NOT_LISTED:
+                continue
+            facts = _facts_told(offer.node, before.software)
+            row = replace(_row(before.name, site, facts, before, now_ms - 1 - offer.age_ms), listing=before.listing)
+            self._keep(row)
+            events.append(NodeOffers(self._seen_node(row, closed), now_ms + offer.lasts_ms))
+        return events
 
     def is_lost(self, site: str) -> bool:
         """Whether nodes of a site count as failed only because it did not answer."""

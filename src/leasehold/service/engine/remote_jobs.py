@@ -1,13 +1,15 @@
 """Jobs across gateways and sites with managers of their own: both ends of what they say to each other about jobs.
 
-At the site, the gateway is told of nodes and images: what is not as it was told, one message of each kind at a time,
-and the next when that has arrived. So no more than these wait while the line is cut, and what changes often is told as
-it is then. At the gateway that becomes news for the scheduler of jobs, as if its own sites had been looked at.
+At the site, the gateway is told of nodes and images, and of nodes that offer themselves: what is not as it was told,
+one message of each kind at a time, and the next when that has arrived. So no more than these wait while the line is
+cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler of jobs, as if its
+own sites had been looked at.
 """
 
 import json
 from dataclasses import asdict, dataclass, field
 
+from leasehold.jobs.offers import MOST_STANDING
 from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.service.commands import GuestFiles, GuestOutput
@@ -33,6 +35,8 @@ from leasehold.service.messages.about_jobs import (
     ImagesTold,
     ImageTold,
     LookWanted,
+    NodeOffered,
+    NodesOffered,
     NodesTold,
     NodeTold,
     OutputTold,
@@ -73,6 +77,11 @@ class SiteReporter:
         self._has_gateway = False
         self._listing = _Listing()
         self._nodes_message = 0
+        self._offers: dict[str, int] = {}
+        """Until when the offers are valid that the gateway was told of, by node."""
+        self._offers_since_ms = 0
+        """Nodes that were seen earlier cannot offer themselves: the gateway believes that they have failed since."""
+        self._offers_message = 0
         self._images: dict[str, ImageTold] | None = None
         self._images_message = 0
 
@@ -80,16 +89,20 @@ class SiteReporter:
         """The gateway was heard of."""
         self._has_gateway = True
 
-    def tell_anew(self) -> None:
-        """Tell all nodes once more: the gateway believes that some have failed."""
+    def tell_anew(self, now_ms: int) -> None:
+        """Tell all nodes once more: the gateway believes that some have failed. Offers follow when they are seen."""
         self._listing = _Listing(self._listing.number)
+        self._offers.clear()
+        self._offers_since_ms = now_ms
 
     def tell(self, now_ms: int) -> None:
-        """Tell what is not as it was told, of nodes and of images, unless the last of it is still on its way."""
+        """Tell what is not as it was told, of nodes, offers and images, unless the last of it is still on its way."""
         if not self._has_gateway or not self._jobs.is_used:
             return
         if self._log.has_arrived(GATEWAY, self._nodes_message):
             self._tell_nodes(now_ms)
+        if self._log.has_arrived(GATEWAY, self._offers_message):
+            self._tell_offers(now_ms)
         if self._log.has_arrived(GATEWAY, self._images_message):
             self._tell_images(now_ms)
 
@@ -158,6 +171,33 @@ class SiteReporter:
             fault=row.fault,
             software=-1,
         )
+
+    # Offers
+
+    def _tell_offers(self, now_ms: int) -> None:
+        """Pass on offers that stand here, of nodes that the gateway was told with the software that they have."""
+        standing = self._jobs.scheduler.standing_offers(now_ms)
+        self._offers = {name: until_ms for name, until_ms in self._offers.items() if standing.get(name) == until_ms}
+        due = [row for name in standing.keys() - self._offers if (row := self._offering(name)) is not None]
+        if not due:
+            return
+        self._jobs.catch_up(now_ms)
+        offers = list[NodeOffered]()
+        for row in sorted(due, key=lambda row: row.name)[:MOST_STANDING]:
+            name, until_ms = row.name.partition("/")[2], standing[row.name]
+            told = self._told(name, row)
+            offers.append(NodeOffered(node=told, age_ms=max(0, now_ms - row.seen_ms), lasts_ms=until_ms - now_ms))
+            self._listing.nodes[name] = (told, row.software)  # that is how it is known there from now on
+            self._offers[row.name] = until_ms
+        self._offers_message = self._log.send(GATEWAY, NodesOffered(offers=tuple(offers)).model_dump(), now_ms)
+
+    def _offering(self, name: str) -> NodeRow | None:
+        """Give a node that offers itself; None where it was not told as it is, or has to be seen first."""
+        row = self._jobs.nodes.rows.get(name)
+        known = self._listing.nodes.get(name.partition("/")[2])
+        if row is None or row.problem or row.seen_ms < self._offers_since_ms:
+            return None
+        return row if known is not None and known[1] == row.software else None
 
     # Images
 
@@ -262,6 +302,11 @@ class RemoteJobs:
             if told.complete and not self._jobs.nodes.is_lost(site):
                 self._asked_anew.discard(site)
 
+    def nodes_offered(self, site: str, told: NodesOffered, now_ms: int) -> None:
+        """Take in that nodes of a site offer themselves; of a peer's nothing is wanted."""
+        if self._is_site(site):
+            self._jobs.hear_of_offers(site, told, now_ms)
+
     def images_told(self, site: str, told: ImagesTold, now_ms: int) -> None:
         """Take in what the manager of a site tells of its images."""
         if self._is_site(site):
@@ -330,11 +375,11 @@ class RemoteJobs:
 
     # At the site
 
-    def look_wanted(self, asked: LookWanted) -> None:
+    def look_wanted(self, asked: LookWanted, now_ms: int) -> None:
         """Look at the nodes here; and tell all of them, where that is wanted."""
         self._jobs.tasks.looks.update(self._core.gateway.sites)
         if asked.anew:
-            self.reporter.tell_anew()
+            self.reporter.tell_anew(now_ms)
 
     def output_wanted(self, asked: OutputWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
         """Have read what the command of a lease has written that came from this gateway, be it over or not."""

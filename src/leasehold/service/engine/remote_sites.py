@@ -44,6 +44,7 @@ from leasehold.service.messages.about_jobs import (
     FilesWanted,
     ImagesTold,
     LookWanted,
+    NodesOffered,
     NodesTold,
     OutputTold,
     OutputWanted,
@@ -165,6 +166,8 @@ class RemoteSiteProtocol:
         match message:
             case NodesTold():
                 self.jobs.nodes_told(endpoint, message, now_ms)
+            case NodesOffered():
+                self.jobs.nodes_offered(endpoint, message, now_ms)
             case ImagesTold():
                 self.jobs.images_told(endpoint, message, now_ms)
             case OutputTold():
@@ -176,7 +179,7 @@ class RemoteSiteProtocol:
             case FilesWanted():
                 self.jobs.files_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
             case LookWanted():
-                self.jobs.look_wanted(message)
+                self.jobs.look_wanted(message, now_ms)
 
     # Outgoing messages
 

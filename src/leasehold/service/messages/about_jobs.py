@@ -1,8 +1,8 @@
 """What a gateway and a site with a manager of its own say to each other about jobs.
 
-The site tells which nodes and images it has, of each only what has changed since it was told last; how the commands of
-leases end; and, when it is asked, what they have written. No message is larger than `MOST_BYTES`: what is more comes in
-further messages, and of what commands write the last part is sent.
+The site tells which nodes and images it has, of each only what has changed since it was told last; which of its nodes
+offer themselves; how the commands of leases end; and, when it is asked, what they have written. No message is larger
+than `MOST_BYTES`: what is more comes in further messages, and of what commands write the last part is sent.
 Whoever reads a message must not rely on that: what is too large is cut off by the one that writes it.
 """
 
@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from leasehold.jobs.job import Fault
+from leasehold.jobs.offers import MOST_STANDING
 from leasehold.matching.devices import can_be_free
 from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES
 from leasehold.protocol.fields import SHA256, FileName
@@ -123,6 +124,30 @@ class NodesTold(_Body):
         if any(node.software >= len(self.software) for node in self.nodes):
             raise ValueError("a node has a list of software that is not in this message")
         return self
+
+
+class NodeOffered(_Body):
+    """One node that offers itself, as it was ``age_ms`` ago, with the software that was told of it in its listing.
+
+    ``lasts_ms``  for how long its offer is valid, from when this arrives: no clocks are compared
+    """
+
+    node: NodeTold
+    age_ms: Natural
+    lasts_ms: Size
+
+    @model_validator(mode="after")
+    def _has_the_software_that_was_told(self) -> Self:
+        if self.node.software >= 0:
+            raise ValueError("an offer of a node brings no list of software")
+        return self
+
+
+class NodesOffered(_Body):
+    """Nodes of a site that are lightly loaded and offer themselves, as `leasehold.jobs.offers` decides there."""
+
+    kind: Literal["offered"] = "offered"
+    offers: Annotated[tuple[NodeOffered, ...], Field(max_length=MOST_STANDING)]
 
 
 class ImageTold(_Body):
@@ -240,4 +265,4 @@ class LookWanted(_Body):
     anew: Flag = False
 
 
-AboutJobs = NodesTold | ImagesTold | OutputTold | FilesSent | OutputWanted | FilesWanted | LookWanted
+AboutJobs = NodesTold | NodesOffered | ImagesTold | OutputTold | FilesSent | OutputWanted | FilesWanted | LookWanted
