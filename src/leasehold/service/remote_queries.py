@@ -16,6 +16,8 @@ from leasehold.service.errors import Unavailable
 from leasehold.service.messages.wire import Planned
 from leasehold.service.store.rows import LeaseMetadata, OutputFile
 
+_Key = tuple[type[Heard], int, str]
+
 
 class RemoteQueries:
     """Asks the managers of sites, and peers, and waits for what they answer."""
@@ -23,7 +25,7 @@ class RemoteQueries:
     def __init__(self, do: Callable[[Command], Awaitable[object]], clock: Clock) -> None:
         self._do = do
         self._clock = clock
-        self._waiting: dict[tuple[type[Heard], int], list[asyncio.Future[Heard]]] = {}
+        self._waiting: dict[_Key, list[asyncio.Future[Heard]]] = {}
         self._arriving_ms: dict[int, int] = {}
         self._numbers = count(max(1, clock()))  # those of an earlier life are answered to nobody
 
@@ -67,12 +69,12 @@ class RemoteQueries:
     def take(self, heard: Iterable[Heard]) -> None:
         """Pass on what sites have answered; an answer that nobody waits for any more is dropped."""
         for one in heard:
-            for answer in self._waiting.get((type(one), _key_of(one)), ()):
+            for answer in self._waiting.get(_key_of(type(one), one), ()):
                 if not answer.done():
                     answer.set_result(one)
 
     async def _answer(self, kind: type[Heard], command: AskForOutput | AskForFiles | AskForPlan) -> Heard:
-        key = kind, _key_of(command)
+        key = _key_of(kind, command)
         answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(key, [])
         waiting.append(answer)
@@ -88,5 +90,8 @@ class RemoteQueries:
         return heard
 
 
-def _key_of(one: Heard | AskForOutput | AskForFiles | AskForPlan) -> int:
-    return one.number if isinstance(one, PlanHeard | AskForPlan) else one.lease_id
+def _key_of(kind: type[Heard], one: Heard | AskForOutput | AskForFiles | AskForPlan) -> _Key:
+    """Say which question it is, or answers; only who was asked what would become of a request can say so."""
+    if isinstance(one, PlanHeard | AskForPlan):
+        return kind, one.number, one.site
+    return kind, one.lease_id, ""

@@ -148,7 +148,7 @@ class RemoteSiteProtocol:
     def _about_plans(self, message: wire.PlanWanted | wire.Planned, endpoint: str, now_ms: int) -> None:
         """Pass on an answer; or have a question answered after this step, but not very many at once."""
         if isinstance(message, wire.Planned):
-            self._tasks.heard.append(PlanHeard(message.number, message, message.problem))
+            self._tasks.heard.append(PlanHeard(endpoint, message.number, message, message.problem))
             return
         submit = replace(message.submit, request=self._as_meant_here(message.submit.request))
         problem = "" if len(self._tasks.plans) < _MOST_PLANS else f"more than {_MOST_PLANS} plans are wanted at once"

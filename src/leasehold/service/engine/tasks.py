@@ -69,6 +69,7 @@ class FilesHeard:
 class PlanHeard:
     """What a site or peer says would become of a request there; with a ``problem`` it can say nothing."""
 
+    site: str
     number: int
     planned: Planned
     problem: str = ""
