@@ -36,6 +36,7 @@ _VISIBLE = "^[!-~]*$"
 _RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 SHA256 = "^[0-9a-f]{64}$"
+GATEWAY_ID = "^[0-9A-Za-z-]*$"
 _FILE_NAME = r"^[^\x00-\x1f\x7f-\x9f/]*[^\x00-\x1f\x7f-\x9f/.][^\x00-\x1f\x7f-\x9f/]*$"
 _MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
@@ -54,6 +55,7 @@ MEANINGS = {
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
     _VARIABLE: "a name of letters, digits and _, not beginning with a digit",
+    GATEWAY_ID: "the ID of a gateway, of letters, digits and -",
     SHA256: "a SHA-256 in 64 small hexadecimal digits",
     _FILE_NAME: "the name of a file without folders",
     _MONTH: "a year and a month, such as 2026-10",

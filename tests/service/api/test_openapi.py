@@ -1,5 +1,6 @@
 """The OpenAPI document reads as documentation, and says what is so."""
 
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
@@ -20,8 +21,10 @@ from leasehold.protocol import (
     usage,
 )
 from leasehold.protocol.base import RequestModel, ResponseModel
-from leasehold.protocol.fields import LeaseTypeName
+from leasehold.protocol.fields import MEANINGS, LeaseTypeName
+from leasehold.protocol.files import FileSpec
 from leasehold.protocol.problems import MEDIA_TYPE, Kind
+from leasehold.service.api.routers.messages import Exchange
 
 MODULES = (agreements, jobs, leases, nodes, problems, sites, tokens, usage)
 MODELS = sorted(
@@ -149,3 +152,19 @@ def test_the_check_of_it_can_fail(house: House) -> None:
     stream = document["paths"]["/v1/changes"]["get"]["responses"]["200"]["content"]["text/event-stream"]
     stream["itemSchema"] = {"type": "object"}
     assert not Draft202012Validator(OPENAPI_31).is_valid(document)
+
+
+@pytest.mark.parametrize("model", [Exchange, FileSpec, *(one for one in MODELS if issubclass(one, RequestModel))])
+def test_every_pattern_that_may_not_match_can_be_said_in_words(model: type[BaseModel]) -> None:
+    assert set(patterns_in(model.model_json_schema())) <= MEANINGS.keys()
+
+
+def patterns_in(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        for inner in part.values():
+            yield from patterns_in(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from patterns_in(inner)

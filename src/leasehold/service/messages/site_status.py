@@ -12,6 +12,7 @@ from leasehold.gateway.sites import Reach, RemoteTold
 from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import MOST_DEVICES, MOST_SHARES, NodeResources
+from leasehold.protocol.fields import GATEWAY_ID
 from leasehold.sharing.rules import gpus_had
 
 MOST_VMS = 1_000_000
@@ -23,7 +24,7 @@ MOST_IMAGES = 1_000
 Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
 Flag = Annotated[bool, Strict()]
-GatewayId = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=r"^[0-9A-Za-z-]*$")]
+GatewayId = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=GATEWAY_ID)]
 LONGEST_NAME = 200
 Name = Annotated[
     str, StringConstraints(strict=True, min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
