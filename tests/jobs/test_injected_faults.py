@@ -16,7 +16,7 @@ from leasehold.matching.software import installed
 
 NODES = 8
 TIMES = 100
-ITS_OWN = {Fault.JOB_ERROR, Fault.TIME_OVER}
+ITS_OWN = {Fault.JOB_ERROR, Fault.TIME_OVER, Fault.INPUT_GONE}
 """What the job itself is the cause of."""
 
 
@@ -91,16 +91,17 @@ def test_a_fault_a_hundred_times(fault: Fault, backup: Backup) -> None:
     assert {record.state for [record] in made.delivered.values()} == {JobState.COMPLETED}
 
 
-def test_a_time_that_is_over_a_hundred_times_is_never_tried_again() -> None:
+@pytest.mark.parametrize("fault", [Fault.TIME_OVER, Fault.INPUT_GONE])
+def test_what_a_job_would_meet_again_is_never_tried_again_a_hundred_times(fault: Fault) -> None:
     made = world()
-    keep_busy(made, Random("over"), Fault.TIME_OVER, Backup.NONE)
+    keep_busy(made, Random("over"), fault, Backup.NONE)
 
     assert not made.scheduler.records
     assert not made.running()
     over = [effect.record for _, effect in made.effects if isinstance(effect, JobClosed)]
     unfinished = [record for record in over if record.state is JobState.FAILED]
     assert {record.id for record in unfinished} == {job_id for _, (job_id, _) in made.faults}
-    assert {(record.reason.value, len(record.attempts)) for record in unfinished} == {("time-over", 1)}
+    assert {(record.reason.value, len(record.attempts)) for record in unfinished} == {(fault.value, 1)}
 
 
 def ended_elsewhere(made: JobWorld) -> set[int]:
