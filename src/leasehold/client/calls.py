@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from leasehold.client.errors import BadResponse, Lost, Unreachable, problem_error
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.base import NextPage, RequestModel, ResponseModel
-from leasehold.protocol.problems import MEDIA_TYPE, Problem
+from leasehold.protocol.problems import Problem, problem_in
 from leasehold.protocol.wrong_fields import wrong_field
 
 T = TypeVar("T")
@@ -65,14 +65,8 @@ class Response:
 
     def problem(self) -> Problem:
         """Read what the gateway says when it says no; a proxy before it may say it in other words."""
-        if self.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            try:
-                problem = read(Problem, self.content)
-            except BadResponse:
-                pass
-            else:
-                return problem.model_copy(update={"status": self.status})
-        return Problem(type="about:blank", title="", detail="", status=self.status)
+        said = problem_in(self.content, self.headers.get("content-type", ""), self.status)
+        return said or Problem(type="about:blank", title="", detail="", status=self.status)
 
 
 Query = tuple[tuple[str, str], ...]

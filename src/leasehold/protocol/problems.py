@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
 from leasehold.protocol.base import ResponseModel, examples
 from leasehold.protocol.fields import OrEmpty
@@ -100,3 +100,14 @@ class Problem(ResponseModel):
     def slug(self) -> str:
         """The short name of its kind: ``no-such-lease``."""
         return self.type.removeprefix(SLUGS)
+
+
+def problem_in(content: bytes, media_type: str, status: int) -> Problem | None:
+    """Read what a gateway says when it says no; None where a proxy before it says it in other words."""
+    if not media_type.startswith(MEDIA_TYPE):
+        return None
+    try:
+        problem = Problem.model_validate_json(content, strict=True, extra="ignore")
+    except ValidationError:
+        return None
+    return problem.model_copy(update={"status": status})

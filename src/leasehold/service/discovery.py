@@ -6,9 +6,10 @@ outcome by commands. Nothing here decides.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -42,7 +43,6 @@ from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, PlanFo
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import NoSuchSite, Unavailable
 from leasehold.service.files import FileStore, NoSuchFile
-from leasehold.service.messages.files import CannotSend
 from leasehold.service.remote_queries import RemoteQueries
 from leasehold.service.store.rows import OutputFile
 
@@ -64,6 +64,9 @@ T = TypeVar("T")
 E = TypeVar("E", Fetch, Build, Read, Send)
 AskPlan = Callable[[Submit], Awaitable[Plan]]
 """Says what would become of a request here; raises LeaseholdError."""
+
+KeepFile = Callable[[str, Path], Awaitable[OutputFile]]
+"""Keeps a file of this name that a command has left, or says why not; raises LeaseholdError, OSError."""
 
 SendFile = Callable[[JobFiles, str, Path], Awaitable[OutputFile]]
 """Sends a file of this name that a command has left to the gateway of its lease."""
@@ -360,28 +363,30 @@ class SiteDiscovery:
     async def send(self, send: Send) -> None:
         """Send what the command of a lease has left, once: the gateway that wants it asks again, and that continues."""
         try:
-            files, problem = await self._sent(send), ""
-        except (_NoAnswer, CannotSend) as error:
+            if self._send_file is None:
+                files = self._gives_none(send.files.outputs)
+            else:
+                files = await self._left(send.lease_id, send.files.outputs, partial(self._send_file, send.files))
+            problem = ""
+        except (_NoAnswer, LeaseholdError) as error:
             files, problem = (), str(error)
         await self._report(GuestFiles(send.lease_id, files, problem))
 
-    async def _sent(self, send: Send) -> tuple[OutputFile, ...]:
-        """Send the files of a command to its gateway; raises _NoAnswer, CannotSend."""
-        wanted = send.files.outputs
-        if not wanted or self._send_file is None or not isinstance(self._driver, TakesFiles):
-            return self._gives_none(wanted)
-        left = await _answer(self._driver.output_files(send.lease_id))
-        sent = list[OutputFile]()
-        for name in wanted:
+    async def _left(self, lease_id: int, names: Sequence[str], keep: KeepFile) -> tuple[OutputFile, ...]:
+        """Keep the files that a command has left; raises _NoAnswer, and what ``keep`` raises but for OSError."""
+        if not names or not isinstance(self._driver, TakesFiles):
+            return self._gives_none(names)
+        left, kept = await _answer(self._driver.output_files(lease_id)), list[OutputFile]()
+        for name in names:
             path = left.get(name)
             if not isinstance(path, Path):
-                sent.append(OutputFile(name, problem=path or _NOT_LEFT))
+                kept.append(OutputFile(name, problem=path or _NOT_LEFT))
                 continue
             try:
-                sent.append(await self._send_file(send.files, name, path))
+                kept.append(await keep(name, path))
             except OSError as error:
                 raise _NoAnswer(f"{name}: {error.strerror or error}") from error
-        return tuple(sent)
+        return tuple(kept)
 
     def _gives_none(self, wanted: Iterable[str]) -> tuple[OutputFile, ...]:
         return tuple(OutputFile(name, problem=f"site {self._site} gives no files back") for name in wanted)
@@ -396,10 +401,7 @@ class SiteDiscovery:
         if isinstance(self._driver, RemoteQueries):
             sent = {file.name: file for file in await _answer(self._driver.files(fetch.lease_id))}
             return tuple(self._checked(fetch.consumer, name, sent.get(name)) for name in fetch.outputs)
-        if not isinstance(self._driver, TakesFiles):
-            return self._gives_none(fetch.outputs)
-        left = await _answer(self._driver.output_files(fetch.lease_id))
-        return tuple([await self._stored(fetch.consumer, name, left.get(name)) for name in fetch.outputs])
+        return await self._left(fetch.lease_id, fetch.outputs, partial(self._stored, fetch.consumer))
 
     def _checked(self, consumer: str, name: str, sent: OutputFile | None) -> OutputFile:
         """Give what a site says of a file; what it says was sent has to be here, with the hash that it says."""
@@ -414,16 +416,12 @@ class SiteDiscovery:
             return OutputFile(name, problem=f"site {self._site} says that it was sent, and it has not arrived")
         return OutputFile(name, sent.sha256, self._files.get(consumer, sent.sha256).size_bytes)
 
-    async def _stored(self, consumer: str, name: str, path: Path | str | None) -> OutputFile:
+    async def _stored(self, consumer: str, name: str, path: Path) -> OutputFile:
         assert self._files is not None
-        if not isinstance(path, Path):
-            return OutputFile(name, problem=path or _NOT_LEFT)
         try:
             kept = await asyncio.to_thread(self._files.add, consumer, name, path, self._clock())
         except LeaseholdError as error:
             return OutputFile(name, problem=str(error))
-        except OSError as error:
-            raise _NoAnswer(f"{name}: {error.strerror or error}") from error
         return OutputFile(name, kept.sha256, kept.size_bytes)
 
     async def _output(self, lease_id: int) -> Output:

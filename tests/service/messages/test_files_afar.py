@@ -14,7 +14,7 @@ from tests.service.messages.pair import Pair
 from leasehold.client import TokenSpec
 from leasehold.client.files import download, upload
 from leasehold.protocol.files import PIECE_BYTES
-from leasehold.protocol.problems import Kind
+from leasehold.protocol.problems import MEDIA_TYPE, Kind
 from leasehold.service.auth.principal import Role
 from leasehold.service.drivers.staging import CannotBring, JobFiles, StagedFile, Staging, content_path
 from leasehold.service.messages.files import CannotSend, FileLine
@@ -203,7 +203,10 @@ def test_what_its_gateway_will_never_take_is_the_problem_of_that_file(tmp_path: 
     path = tmp_path / "left.dat"
     path.write_bytes(b"1")
     full = {"type": Kind.FILE_QUOTA.urn, "title": "", "status": 409, "detail": "there is no room"}
-    for response in (httpx2.Response(404, text="no such lease"), httpx2.Response(409, json=full)):
+    for response in (
+        httpx2.Response(404, text="no such lease"),
+        httpx2.Response(409, json=full, headers={"Content-Type": MEDIA_TYPE}),
+    ):
         line = line_with(httpx2.MockTransport(lambda _, response=response: response))
         sent = asyncio.run(line.send(7, "left.dat", path))
         assert (sent.sha256, sent.problem) in {("", "404: no such lease"), ("", "there is no room")}

@@ -5,11 +5,9 @@ piece is read or sent again at the offset that was reached.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import httpx2
@@ -17,8 +15,8 @@ from pydantic import ValidationError
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.protocol.files import PIECE_BYTES, FileSpec, StoredFile
-from leasehold.protocol.problems import Kind, Problem
-from leasehold.service.drivers.staging import CannotBring, JobFiles, Source, StagedFile
+from leasehold.protocol.problems import Kind, Problem, problem_in
+from leasehold.service.drivers.staging import CannotBring, JobFiles, Source, StagedFile, sha256_of
 from leasehold.service.store.rows import OutputFile
 
 _NEVER = frozenset({403, 404, 416, 422})
@@ -50,7 +48,7 @@ class FileLine:
         if response.status_code != httpx2.codes.PARTIAL_CONTENT:
             again = response.status_code not in _NEVER
             raise CannotBring(f"input {file.name!r}: its gateway says: {_problem(response).detail}", again=again)
-        return response.content
+        return response.content[: last - offset + 1]
 
     async def send(self, lease_id: int, name: str, path: Path) -> OutputFile:
         """Send a file that a command has left, from where that was interrupted; raises CannotSend, OSError."""
@@ -90,18 +88,13 @@ class FileLine:
 
 
 def _spec_of(name: str, path: Path) -> FileSpec:
-    with path.open("rb") as content:
-        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-        return FileSpec(sha256=sha256, name=name, size_bytes=content.tell())
+    return FileSpec(sha256=sha256_of(path), name=name, size_bytes=path.stat().st_size)
 
 
 def _problem(response: httpx2.Response) -> Problem:
-    """Read what a gateway says when it says no; a proxy before it may say it in other words."""
-    said: dict[str, Any] = {"type": "about:blank", "title": "", "status": response.status_code}
-    try:
-        return Problem.model_validate_json(response.content, strict=True, extra="ignore")
-    except ValidationError:
-        return Problem(**said, detail=f"{response.status_code}: {response.text[:500]}")
+    status = response.status_code
+    said = problem_in(response.content, response.headers.get("content-type", ""), status)
+    return said or Problem(type="about:blank", title="", detail=f"{status}: {response.text[:500]}", status=status)
 
 
 class GatewayFiles:

@@ -85,27 +85,32 @@ A_PIECE: dict[str, Any] = {
     ],
     "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
 }  # fmt: skip
-"""What a route declares that takes a piece of a file, by `piece_of`."""
+"""What a route declares that takes a piece of a file, and has it `written`."""
 
 
-async def piece_of(request: Request) -> tuple[int, bytes]:
-    """Read where a piece of a file belongs, and the piece; raises InvalidField."""
+async def announced(call: Authorized, consumer: str, body: FileSpec) -> StoredFile:
+    """Announce a file of a consumer, or find how much of it has arrived."""
+    files, now_ms = call.federation.files, call.federation.clock()
+    file = await run_in_threadpool(files.announce, consumer, body.sha256, body.name, body.size_bytes, now_ms)
+    return show_file(file)
+
+
+async def written(call: Authorized, consumer: str, sha256: str, request: Request) -> StoredFile:
+    """Write the piece of a consumer's file that a request brings; raises InvalidField."""
     said = request.headers.get("content-range", "")
     found = _RANGE.fullmatch(said)
     piece = await request.body()
     expected = f"bytes FIRST-LAST/SIZE, of a piece of at most {PIECE_BYTES} bytes"
     if found is None or int(found["last"]) - int(found["first"]) + 1 != len(piece):
         raise InvalidField("Content-Range", said, expected)
-    return int(found["first"]), piece
+    return show_file(await run_in_threadpool(call.federation.files.write, consumer, sha256, int(found["first"]), piece))
 
 
 @router.post("", operation_id="announceFile", responses=refuses(Kind.FILE_QUOTA))
 @needs(Permission.JOB_SUBMIT)
 async def announce_file(call: Authorized, body: FileSpec) -> StoredFile:
     """Announce a file, or find how much of it has arrived. Its whole size counts towards the quota from now on."""
-    files, now_ms = call.federation.files, call.federation.clock()
-    announced = (call.principal.consumer, body.sha256, body.name, body.size_bytes, now_ms)
-    return show_file(await run_in_threadpool(files.announce, *announced))
+    return await announced(call, call.principal.consumer, body)
 
 
 @router.put(
@@ -117,9 +122,7 @@ async def announce_file(call: Authorized, body: FileSpec) -> StoredFile:
 @needs(Permission.JOB_SUBMIT)
 async def write_file(call: Authorized, sha256: Hash, request: Request) -> StoredFile:
     """Send the next piece of a file's content, of at most 4 MiB. With the last one its hash is checked."""
-    first, piece = await piece_of(request)
-    written = await run_in_threadpool(call.federation.files.write, call.principal.consumer, sha256, first, piece)
-    return show_file(written)
+    return await written(call, call.principal.consumer, sha256, request)
 
 
 @router.get("", operation_id="listFiles")

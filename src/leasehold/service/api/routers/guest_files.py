@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from fastapi.concurrency import run_in_threadpool
 
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.fields import MAX_INT64, Name
@@ -12,7 +11,7 @@ from leasehold.protocol.files import FileSpec, StoredFile
 from leasehold.protocol.problems import Kind
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.routers.files import A_PIECE, PARTS, Content, Hash, piece_of, show_file
+from leasehold.service.api.routers.files import A_PIECE, PARTS, Content, Hash, announced, written
 from leasehold.service.auth.permissions import Permission, Target, require
 from leasehold.service.errors import NoSuchLease
 from leasehold.service.files import NoSuchFile
@@ -53,9 +52,7 @@ async def announce_output(call: Authorized, name: Name, lease_id: LeaseId, body:
     row = await _lease_at(call, name, lease_id)
     if body.name not in row.metadata.files.outputs:
         raise InvalidField("name", body.name, f"one of the outputs of lease {lease_id}")
-    files, now_ms = call.federation.files, call.federation.clock()
-    announced = (row.lease.request.consumer, body.sha256, body.name, body.size_bytes, now_ms)
-    return show_file(await run_in_threadpool(files.announce, *announced))
+    return await announced(call, row.lease.request.consumer, body)
 
 
 @router.put(
@@ -68,13 +65,12 @@ async def announce_output(call: Authorized, name: Name, lease_id: LeaseId, body:
 async def write_output(call: Authorized, name: Name, lease_id: LeaseId, sha256: Hash, request: Request) -> StoredFile:
     """Send the next piece of such a file, of at most 4 MiB. With the last one its hash is checked."""
     row = await _lease_at(call, name, lease_id)
-    consumer, files = row.lease.request.consumer, call.federation.files
-    if files.get(consumer, sha256).name not in row.metadata.files.outputs:
+    consumer = row.lease.request.consumer
+    if call.federation.files.get(consumer, sha256).name not in row.metadata.files.outputs:
         raise NoSuchFile(sha256)
-    first, piece = await piece_of(request)
-    written = await run_in_threadpool(files.write, consumer, sha256, first, piece)
+    file = await written(call, consumer, sha256, request)
     call.federation.arriving(lease_id)
-    return show_file(written)
+    return file
 
 
 async def _lease_at(call: Authorized, site: str, lease_id: int) -> LeaseRow:
