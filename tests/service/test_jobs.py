@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.api.house import now_ms
 from tests.service.discovery.pretend import (
     BASE,
     KIND,
@@ -261,6 +263,18 @@ def test_where_there_is_no_output_apart_the_console_has_to_do(sites: Sites) -> N
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "login: hello", is_whole=False)
 
     sites.run(play)
+
+
+def test_a_plan_is_made_at_the_time_of_the_last_step_however_early_it_was_asked_for(sites: Sites) -> None:
+    """Plans forget what is past: who asks at a time before the last step asks about what they no longer know."""
+    ticks = count(now_ms(), 100)
+
+    async def play() -> None:
+        async with federation(sites.store, sites.folder, "a", clock=lambda: next(ticks)) as fed:
+            plan, taken = await asyncio.gather(fed.plan_job(job(command=("later",))), fed.jobs.submit(job()))
+            assert plan.outcome.made_ms >= taken[0][0].record.since_ms
+
+    asyncio.run(play())
 
 
 def test_what_would_become_of_a_job_is_said_without_making_it(sites: Sites) -> None:

@@ -20,7 +20,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.usage import GoingOn, going_on
-from leasehold.service.engine_thread import Clock, EngineThread
+from leasehold.service.engine_thread import EngineThread
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.parties import Providers
@@ -71,26 +71,22 @@ class Accounts:
 class Agreements:
     """The agreements of one gateway."""
 
-    def __init__(self, engine: EngineThread, clock: Clock) -> None:
+    def __init__(self, engine: EngineThread) -> None:
         self._engine = engine
-        self._clock = clock
         self._one_at_a_time = asyncio.Lock()
 
     async def list(self) -> list[AgreementState]:
         """Give all agreements that there are, or ever were, by name."""
-        now_ms = self._clock()
-
-        return await self._engine.ask(lambda engine: _states(engine, now_ms))
+        return await self._engine.ask(_states)
 
     async def _accounts(self) -> Accounts:
         """Look at everything that accounts are drawn up from, all at one moment."""
-        now_ms = self._clock()
 
         def look(engine: Engine) -> Accounts:
             providers = engine.agreements.providers
             cpus = {name: providers.capacity(name, CPUS) for name in _names(providers)}
             ground = Ground(cpus, {site: providers.domain_of(site) for site in providers.places})
-            return Accounts(_states(engine, now_ms), ground, going_on(engine.gateway, now_ms))
+            return Accounts(_states(engine), ground, going_on(engine.gateway, engine.now_ms))
 
         return await self._engine.ask(look)
 
@@ -105,7 +101,7 @@ class Agreements:
 
     async def get(self, name: str) -> AgreementState:
         """Look at one; raises NoSuchAgreement."""
-        return await self._engine.ask(_finding(name, self._clock()))
+        return await self._engine.ask(_finding(name))
 
     async def parties(self, agreement: Agreement) -> tuple[Party, Party]:
         """Return the parties for the provider and the consumer of a proposed agreement."""
@@ -157,27 +153,27 @@ class Agreements:
         return await self.get(name)
 
 
-def _states(engine: Engine, now_ms: int) -> list[AgreementState]:
+def _states(engine: Engine) -> list[AgreementState]:
     records = engine.agreements.records
-    return [_state(engine, records[name], now_ms) for name in sorted(records)]
+    return [_state(engine, records[name]) for name in sorted(records)]
 
 
 def _names(providers: Providers) -> set[str]:
     return {EVERYBODY, *(provider for site in providers.places for provider in providers.over(site))}
 
 
-def _finding(name: str, now_ms: int) -> Callable[[Engine], AgreementState]:
+def _finding(name: str) -> Callable[[Engine], AgreementState]:
     def look(engine: Engine) -> AgreementState:
         record = engine.agreements.records.get(name)
         if record is None:
             raise NoSuchAgreement(name)
-        return _state(engine, record, now_ms)
+        return _state(engine, record)
 
     return look
 
 
-def _state(engine: Engine, record: AgreementRecord, now_ms: int) -> AgreementState:
-    holds = in_force(engine.agreements.records, record.name, now_ms)
+def _state(engine: Engine, record: AgreementRecord) -> AgreementState:
+    holds = in_force(engine.agreements.records, record.name, engine.now_ms)
     provider, consumer = _parties(engine, record.agreement)
     sites = Party(sites=_sites(engine, record.agreement.provider))
     return AgreementState(record, holds, provider, consumer, sites)

@@ -223,7 +223,7 @@ class Federation:
         self.messages = MessageRouter(thread, store, clock)
         self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
         self.peers = Peers(thread, self.messages, self.gateway_files, identity, folder, surroundings)
-        self.agreements = Agreements(thread, clock)
+        self.agreements = Agreements(thread)
         self.forecasts = Forecasts(
             thread, store, clock, lambda: snapshot_terms(self.config, self._can, identity), config.estimates
         )
@@ -446,8 +446,7 @@ class Federation:
 
     async def plan_job(self, command: SubmitJob) -> JobPlan:
         """Say what would become of a job, and what would go better; raises InvalidField, Unavailable."""
-        now_ms = self.clock()
-        return await self._engine_thread.ask(lambda engine: plan_job(engine, command, now_ms), whose=command.consumer)
+        return await self._engine_thread.ask(lambda engine: plan_job(engine, command), whose=command.consumer)
 
     async def explain(self, row: LeaseRow) -> Account:
         """Say what happened to a lease and why, and what would help; raises Unavailable."""
@@ -473,7 +472,7 @@ class Federation:
 
         def look(engine: Engine) -> tuple[Account, tuple[NodeGroup, ...]]:
             account = Account(lines, decided_again(engine, rows, found))
-            return account, () if record.state.is_final else verdicts(engine, record.request.job, self.clock())
+            return account, () if record.state.is_final else verdicts(engine, record.request.job)
 
         return await self._engine_thread.ask(look, whose=record.request.consumer)
 
@@ -589,7 +588,7 @@ class Federation:
             orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
         up = {name: self.sites.status(name) != UNREACHABLE for name in self._reconcilers}
         factors = overhead_factors(engine.gateway)
-        agreements, penalties = engine.agreements.count(self.clock())
+        agreements, penalties = engine.agreements.count(engine.now_ms)
         jobs = Counter(record.state.value for record in engine.jobs.scheduler.records.values())
         estimates = self.forecasts.gauges()
         return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties, estimates, gpus)

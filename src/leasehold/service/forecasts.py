@@ -386,10 +386,8 @@ class Forecasts:
         return snapshot
 
     async def _snapshot_and_jobs(self) -> tuple[Snapshot, list[WaitingJob]]:
-        terms, now_ms = self._terms(), self._clock()
-        snapshot, jobs = await self._thread.ask(
-            lambda engine: (engine.snapshot(terms, now_ms), waiting_jobs(engine, now_ms))
-        )
+        terms = self._terms()
+        snapshot, jobs = await self._thread.ask(lambda engine: (engine.snapshot(terms), waiting_jobs(engine)))
         return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot)), jobs
 
     def _history(self, snapshot: Snapshot) -> tuple[PastRequest, ...]:

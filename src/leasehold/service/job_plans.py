@@ -122,13 +122,13 @@ class JobPlan:
     untried: int = 0
 
 
-def plan_job(engine: Engine, command: SubmitJob, now_ms: int) -> JobPlan:
+def plan_job(engine: Engine, command: SubmitJob) -> JobPlan:
     """Say what would become of a job; nothing is changed. Raises InvalidField for one that cannot be, Unavailable."""
     with engine.committed_state():
-        engine.jobs.catch_up(now_ms)
-        asked = engine.jobs.request(command, now_ms)
-        outcome, smaller = _tried(engine, command, now_ms)
-        groups = verdicts(engine, asked.job, now_ms)
+        engine.jobs.catch_up(engine.now_ms)
+        asked = engine.jobs.request(command, engine.now_ms)
+        outcome, smaller = _tried(engine, command)
+        groups = verdicts(engine, asked.job)
         if not (outcome.is_refused or outcome.consequences):
             return JobPlan(outcome, groups)
         others = list(_Others(engine, command, outcome, groups, smaller).all())
@@ -137,14 +137,15 @@ def plan_job(engine: Engine, command: SubmitJob, now_ms: int) -> JobPlan:
         for change, other in others[:most]:
             if any(one.change is change for one in found):
                 continue  # the most of it that helps is enough
-            tried, _ = _tried(engine, other, now_ms)
+            tried, _ = _tried(engine, other)
             if tried.is_better_than(outcome):
                 found.append(JobAlternative(change, other, tried))
         return JobPlan(outcome, groups, tuple(found), max(0, len(others) - most))
 
 
-def _tried(engine: Engine, command: SubmitJob, now_ms: int) -> tuple[JobOutcome, tuple[Request, ...]]:
+def _tried(engine: Engine, command: SubmitJob) -> tuple[JobOutcome, tuple[Request, ...]]:
     """Try a job; gives smaller requests for leases that may do better, too."""
+    now_ms = engine.now_ms
     asked = engine.jobs.request(command, now_ms)
     seen = engine.jobs.scheduler.forecast(asked, now_ms)
     chosen = tuple(map(chosen_at, seen.places))

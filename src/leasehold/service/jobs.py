@@ -65,10 +65,10 @@ class Chosen:
     builds: tuple[tuple[str, str], ...] = ()
 
 
-def verdicts(engine: Engine, job: Job, now_ms: int) -> tuple[NodeGroup, ...]:
+def verdicts(engine: Engine, job: Job) -> tuple[NodeGroup, ...]:
     """Say what all nodes say to a job now."""
-    moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
-    return grouped(engine.jobs.nodes.kinds(now_ms), job, engine.setup.network, moment)
+    moment = EvaluationTime(engine.now_ms, engine.setup.settings.fresh_for_ms)
+    return grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment)
 
 
 def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:

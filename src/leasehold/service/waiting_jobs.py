@@ -30,19 +30,20 @@ class WaitingJob:
     request: Request
 
 
-def waiting_jobs(engine: Engine, now_ms: int) -> list[WaitingJob]:
+def waiting_jobs(engine: Engine) -> list[WaitingJob]:
     """Give the jobs that wait for nodes or an image, the first to come first; those without any hope are left out."""
     jobs = engine.jobs
     if not jobs.is_used:
         return []
     waiting = [record for record in jobs.scheduler.records.values() if not record.open_attempts]
+    now_ms = engine.now_ms
     jobs.catch_up(now_ms)
     found: list[WaitingJob] = []
     seen: dict[object, tuple[NodeGroup, ...]] = {}
     for record in sorted(waiting, key=_by_number)[:MOST_WAITING]:
         needs = record.request.job.needs
         if needs not in seen:
-            seen[needs] = verdicts(engine, record.request.job, now_ms)
+            seen[needs] = verdicts(engine, record.request.job)
         ready_ms = record.since_ms + jobs.setup.settings.build_ms if record.state is JobState.BUILDING else 0
         request = as_request(engine, record.request, seen[needs], now_ms, ready_ms)
         if request is not None:

@@ -151,14 +151,14 @@ def factory(
 
 @asynccontextmanager
 async def federation(
-    store: Store, folder: Path, *sites: str, jobs: JobsSpec | None = None
+    store: Store, folder: Path, *sites: str, jobs: JobsSpec | None = None, clock: Callable[[], int] = now_ms
 ) -> AsyncIterator[Federation]:
     """A federation of such sites, looked at four times a second."""
     config = ServiceConfig(
         clusters=tuple(SiteSpec(site, 4, driver=KIND) for site in sites),
         jobs=jobs or JobsSpec(look_every_ms=250),
     )
-    async with Federation.open(config, store, folder, now_ms, Metrics()) as opened:
+    async with Federation.open(config, store, folder, clock, Metrics()) as opened:
         yield opened
 
 

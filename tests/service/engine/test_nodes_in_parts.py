@@ -105,7 +105,7 @@ def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, mon
     look_at_machines()
 
     monkeypatch.setattr(SchedulableNodes, "_as_it_is", counted)
-    assert plan_job(shop.engine, job(), shop.now_ms).outcome.state is JobState.RUNNING
+    assert plan_job(shop.engine, job()).outcome.state is JobState.RUNNING
     assert len(judged) < 10
     shop.do(job())
     assert len(judged) < 20

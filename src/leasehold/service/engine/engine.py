@@ -397,7 +397,7 @@ class Engine:
             raise
         self._most_open = self.leases.requests.most = most_open
 
-    def snapshot(self, terms: Snapshot, now_ms: int) -> Snapshot:
+    def snapshot(self, terms: Snapshot) -> Snapshot:
         """Say how things stand, on the terms of a snapshot with nothing in it; raises what `Store` raises.
 
         Only what takes little time is done here: leases are copied, nothing is encoded. Raises Unavailable where there
@@ -405,7 +405,7 @@ class Engine:
         """
         if self._is_stale:
             self._load()
-        gateway, now_ms = self.gateway, max(now_ms, self.now_ms)
+        gateway = self.gateway
         if len(gateway.leases) > MAX_FORECAST:
             raise Unavailable(f"{len(gateway.leases)} leases are open: snapshots are taken up to {MAX_FORECAST}")
         sites = tuple(
@@ -419,19 +419,19 @@ class Engine:
         )
         return replace(
             terms,
-            taken_ms=now_ms,
+            taken_ms=self.now_ms,
             sites=sites,
             remotes=tuple(
                 told_of(remote, self.remote_sites.remotes[name].told(name).units)
                 for name, remote in gateway.registry.remotes.items()
             ),
-            peers=tuple(PeerAgreed(name, with_it, now_ms) for name, with_it in gateway.peering.terms.items()),
+            peers=tuple(PeerAgreed(name, with_it, self.now_ms) for name, with_it in gateway.peering.terms.items()),
             drained=tuple(sorted(gateway.registry.not_lending - {site.name for site in terms.sites})),
             leases=copied(gateway.leases.values()),
             memory=memory_of(gateway),
             agreements=self.agreements.agreed,
-            penalties=tuple(self.agreements.penalties.standing(now_ms)),
-            usage=tuple(self.agreements.history(now_ms)),
+            penalties=tuple(self.agreements.penalties.standing(self.now_ms)),
+            usage=tuple(self.agreements.history(self.now_ms)),
             coallocations=copied_coallocations(gateway.coallocations.open.values()),
         )
 
@@ -440,7 +440,7 @@ class Engine:
 
         ``make_gateway`` makes one with the random stream of the seed of ``terms``. Raises as `snapshot` does.
         """
-        snapshot = self.snapshot(terms, self.now_ms)
+        snapshot = self.snapshot(terms)
         before, self.core.make_gateway = self.core.make_gateway, make_gateway
         try:
             self._replan(snapshot.taken_ms)
