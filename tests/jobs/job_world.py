@@ -36,7 +36,7 @@ from leasehold.jobs.events import (
 from leasehold.jobs.job import Fault, JobRecord, JobRequest, site_of
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.matching.choice import Physical
-from leasehold.matching.images import Image
+from leasehold.matching.images import BuildSource, Image
 from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import has_software
@@ -104,10 +104,9 @@ class JobWorld:
         self.faults: list[tuple[Fault, Key]] = []
         self.effects: list[tuple[int, JobEffect]] = []
         self._images: tuple[Image, ...] = ()
-        self._base, self._buildable = base, buildable
         self._coming: list[tuple[int, int, JobEvent | str]] = []
         self._order = count()
-        self._tell(*self._looks(), ImagesSeen((), base, buildable))
+        self._tell(*self._looks(), ImagesSeen((), () if base is None else (BuildSource(base, buildable),)))
 
     # --- what a test does ----------------------------------------------------------------------------------
 

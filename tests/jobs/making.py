@@ -16,7 +16,7 @@ from leasehold.jobs.job import Backup, Fault, JobRequest
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.devices import devices_of
-from leasehold.matching.images import Image
+from leasehold.matching.images import BuildSource, Image
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.nodes import Network, Node, NodeCapabilities
 from leasehold.matching.software import installed, software
@@ -93,7 +93,7 @@ def image(name: str, has: dict[str, str]) -> Image:
 
 def catalogue(*images: Image, buildable: dict[str, str] | None = None) -> ImagesSeen:
     """See all images, and what could be built."""
-    return ImagesSeen(images, BASE, tuple((buildable or {}).items()))
+    return ImagesSeen(images, (BuildSource(BASE, tuple((buildable or {}).items())),))
 
 
 class Told:

@@ -75,6 +75,13 @@ def test_an_image_that_somebody_else_has_built_serves_as_well() -> None:
     assert told.started == [(1, 1, ("a/1",))]
 
 
+def test_an_image_that_is_being_built_is_waited_for_whatever_can_be_built_then() -> None:
+    for buildable in ({"r": "4.4"}, {}):
+        told = building().tell(2, catalogue(buildable=buildable))
+        assert (told.built, told.closed, told.started) == ([], [], [])
+        assert told.tell(3, ImageBuilt(KEY, R)).started == [(1, 1, ("a/1",))]
+
+
 def test_a_host_where_a_machine_with_the_image_is_still_warm_comes_first() -> None:
     """Without that the first by name does."""
     hosts = site(seen("a/1", is_host=True, at_ms=1), seen("a/2", is_host=True, at_ms=1))

@@ -57,6 +57,7 @@ def make_node(
     gpus: int = 0,
     gpu_model: str = "",
     gpu_shares: int = 1,
+    gets_images: bool = True,
 ) -> Node:
     able = NodeCapabilities(
         name=name,
@@ -66,6 +67,7 @@ def make_node(
         place=place,
         bytes_per_s=bytes_per_s,
         takes_files=takes_files,
+        gets_images=gets_images,
         gpu_model=gpu_model,
         gpu_shares=gpu_shares,
     )

@@ -1,10 +1,12 @@
 """Physical or virtual: every way that a job can go, by hand."""
 
+from dataclasses import replace
+
 import pytest
 from tests.matching.making import make_job, make_node
 
 from leasehold.matching.choice import Choice, Chooser, JobRefused, MachineMaking, Physical, Retrying, TryAgain, Virtual
-from leasehold.matching.images import Image, ImageCatalogue, Recipe
+from leasehold.matching.images import BuildSource, Image, ImageCatalogue, Recipe
 from leasehold.matching.needs import Amounts, Job
 from leasehold.matching.nodes import EvaluationTime, Link, Network, Node
 from leasehold.matching.software import installed
@@ -15,7 +17,7 @@ R = {"r": "4.3"}
 WITH_R = Image("with-r", installed(R.items()), 1_000_000, Amounts(0, 50, 100), frozenset({"near"}))
 LARGER = Image("larger", installed({**R, "gcc": "12"}.items()), 2_000_000)
 BASE = Image("base", frozenset(), 500_000)
-CATALOGUE = ImageCatalogue([LARGER, WITH_R], {"julia": "1.9"}, BASE)
+CATALOGUE = ImageCatalogue([LARGER, WITH_R], [BuildSource(BASE, (("julia", "1.9"),))])
 NETWORK = Network(Link(100, 1_000_000))
 NONE_FREE = Amounts(0, 0, 0)
 
@@ -90,7 +92,7 @@ def test_the_time_to_fetch_build_and_boot_counts_towards_the_deadline() -> None:
 class TestImages:
     def test_one_that_is_not_there_is_built_from_packages(self) -> None:
         found = CATALOGUE.find(make_job(needs="julia >= 1.9").needs.software)
-        assert found == Recipe(BASE, installed([("julia", "1.9")]), 300_000)
+        assert found == [Recipe(BASE, installed([("julia", "1.9")]), 300_000)]
 
     @pytest.mark.parametrize("needs", ["julia >= 2", "fortran", "r >= 5"])
     def test_what_nobody_has_is_refused_by_name(self, needs: str) -> None:
@@ -98,7 +100,52 @@ class TestImages:
         assert refused == JobRefused(never(Why.NO_IMAGE, needs), never(Why.SOFTWARE_NOT_THERE, needs))
 
     def test_without_a_base_nothing_is_built(self) -> None:
-        assert ImageCatalogue([], {"julia": "1.9"}).find(make_job(needs="julia").needs.software) is None
+        assert ImageCatalogue([]).find(make_job(needs="julia").needs.software) == []
+
+    def test_what_several_places_can_build_is_one_recipe_for_all_of_them(self) -> None:
+        sources = [
+            BuildSource(BASE, (("julia", "1.9"), ("r", "4.4")), frozenset({"here"})),
+            BuildSource(BASE, (("julia", "1.9"), ("r", "4.5")), frozenset({"far"})),
+            BuildSource(LARGER, (("julia", "1.9"),), frozenset({"north"})),
+        ]
+        catalogue = ImageCatalogue([BASE, LARGER], sources)
+        found = catalogue.find(make_job(needs="julia").needs.software)
+        julia = installed([("julia", "1.9")])
+        assert found == [
+            Recipe(BASE, julia, 300_000, frozenset({"here", "far"})),
+            Recipe(LARGER, julia, 300_000, frozenset({"north"})),
+        ]
+        newer = catalogue.find(make_job(needs="r > 4.3").needs.software)
+        versions = [one.packages for one in newer if isinstance(one, Recipe)]
+        assert versions == [installed([("r", "4.4")]), installed([("r", "4.5")])]
+
+    def test_a_larger_image_counts_where_no_smaller_one_can_be(self) -> None:
+        near = replace(WITH_R, at=frozenset({"near"}), built_at=frozenset({"here"}))
+        for places, found in (({"far"}, [near, LARGER]), ({"near", "here"}, [near])):
+            larger = replace(LARGER, at=frozenset(places))
+            images = ImageCatalogue([near, larger]).find(make_job(needs="r").needs.software)
+            assert [one.name for one in images if isinstance(one, Image)] == [one.name for one in found]
+
+    def test_it_is_built_on_hosts_of_places_that_can_build_it(self) -> None:
+        sources = [
+            BuildSource(BASE, (("julia", "1.9"),), frozenset({"here"})),
+            BuildSource(BASE, (("julia", "1.10"),), frozenset({"far"})),
+        ]
+        hosts = [make_node("small", cores=2, gets_images=False), make_node("large", place="far", gets_images=False)]
+
+        def chosen(cores: int, *sources: BuildSource) -> Choice:
+            job = make_job(needs="julia", cores=cores)
+            return Chooser([], hosts, ImageCatalogue([BASE], sources), NETWORK).choose(job, EvaluationTime(0))
+
+        for cores, host, version in ((2, "small", "1.9"), (3, "large", "1.10")):
+            made = chosen(cores, *sources)
+            assert isinstance(made, Virtual)
+            assert isinstance(made.image, Recipe)
+            assert [edge.node for edge in made.hosts] == [host]
+            assert made.image.packages == installed([("julia", version)])
+        refused = chosen(3, sources[0])
+        assert isinstance(refused, JobRefused)
+        assert refused.verdict == never(Why.NO_HOST)
 
     def test_names_differ(self) -> None:
         with pytest.raises(InvalidField, match="names that differ"):

@@ -26,7 +26,7 @@ from leasehold.jobs.events import (
     SeenNode,
 )
 from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobReason, JobRecord, JobState
-from leasehold.jobs.state import SchedulerState
+from leasehold.jobs.state import SchedulerState, key_of
 from leasehold.jobs.transitions import Transitions, next_try_ms
 from leasehold.matching.choice import Virtual
 from leasehold.matching.images import Recipe
@@ -283,18 +283,25 @@ class EventHandlers:
 
     def _images_seen(self, event: ImagesSeen, now_ms: int) -> None:
         """Reconsider jobs waiting for an image, too: it may exist now, or be built from another one."""
-        self._state.images.see(event)
+        is_news = self._state.images.see(event)
         self._jobs.dirty = True
         for record in self._jobs.open():
             if record.state is JobState.BUILDING:
-                self._look_for_image(record, now_ms)
+                self._look_for_image(record, now_ms, is_news=is_news)
 
-    def _look_for_image(self, record: JobRecord, now_ms: int) -> None:
+    def _look_for_image(self, record: JobRecord, now_ms: int, *, is_news: bool) -> None:
+        """Let a job wait for the image that is being built, be it so that no other could be; or take one that is there.
+
+        After a restart it is asked for again where it can be.
+        """
         found = self._state.images.catalogue.find(record.request.job.needs.software)
-        if isinstance(found, Recipe):
-            self._state.images.want(record, found)
-        else:
+        recipes = [one for one in found if isinstance(one, Recipe)]
+        if is_news and len(recipes) < len(found):
             self._transitions.restart(record, JobReason.IMAGE_IS_BUILT, "", now_ms)
+            return
+        same = next((one for one in recipes if key_of(one) == record.what), None)
+        if same is not None:
+            self._state.images.want(record, same)
 
     def _image_built(self, event: ImageBuilt, now_ms: int) -> None:
         for record in self._state.images.built(event.key, event.image):

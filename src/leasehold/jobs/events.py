@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from leasehold.jobs.job import NOT_YET, AttemptState, Fault, JobRequest
-from leasehold.matching.images import Image
+from leasehold.matching.images import BuildSource, Image
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node
 
@@ -80,14 +80,10 @@ class NodeFell:
 
 @dataclass(frozen=True, slots=True)
 class ImagesSeen:
-    """The catalogue: all images that there are, and what could be built into a new one from ``base``.
-
-    ``buildable``  packages by name, each with the version that would be installed
-    """
+    """The catalogue: all images that there are, and what new ones could be built from, the preferred source first."""
 
     images: tuple[Image, ...]
-    base: Image | None = None
-    buildable: tuple[tuple[str, str], ...] = ()
+    sources: tuple[BuildSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,14 +126,14 @@ class PlaceFinder:
 
     def _able(self, job: Job, ground: NodePool, now_ms: int) -> set[str]:
         """Name the nodes that could serve a job by themselves or as hosts, be they in use or down."""
-        moment, image = self.moment(now_ms), self._images.catalogue.find(job.needs.software)
+        moment, images = self.moment(now_ms), self._images.catalogue.find(job.needs.software)
         chooser = self._chooser(ground, now_ms)
         able = {
             node.name
             for node in ground.index.nodes()
             if chooser.judge(job, node, moment).answer is not Feasibility.NEVER
         }
-        if image is not None:
+        for image in images:
             hosts, making = ground.hosts.values(), self._settings.making
             _, verdicts = judge_hosts(job, image, hosts, self._network, moment, making)
             able |= {name for name, verdict in verdicts.items() if verdict.answer is not Feasibility.NEVER}
@@ -168,7 +168,7 @@ class PlaceFinder:
 
     def _how_many_able(self, job: Job, ground: NodePool, now_ms: int) -> int:
         """Count the nodes of `_able`."""
-        if ground.hosts and self._images.catalogue.find(job.needs.software) is not None:
+        if ground.hosts and self._images.catalogue.find(job.needs.software):
             return len(self._able(job, ground, now_ms))
         chooser, moment = self._chooser(ground, now_ms), self.moment(now_ms)
         kinds = ground.index.kinds()

@@ -17,6 +17,7 @@ from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.nodes import Network
 from leasehold.matching.queues import job_queue
 from leasehold.matching.reliability import FailureRate
+from leasehold.matching.software import Installed
 
 MOST_FENCED = 10_000
 """So many fenced attempts are remembered that nothing was heard of since; then the oldest is forgotten."""
@@ -160,8 +161,12 @@ class WaitingJobs:
 
 def key_of(recipe: Recipe) -> str:
     """Name what is built: the same base and packages have the same key for every job, before and after."""
-    packages = sorted(f"{name}={version}" for name, version in recipe.packages)
-    return "+".join([recipe.base.name, *packages])
+    return build_key(recipe.base.name, recipe.packages)
+
+
+def build_key(base: str, packages: Installed) -> str:
+    """Name what is built from a base of this name."""
+    return "+".join([base, *sorted(f"{name}={version}" for name, version in packages)])
 
 
 @dataclass(slots=True)
@@ -195,13 +200,14 @@ class ImageRegistry:
         """Go on with a job that waited for an image."""
         self._resumed[record.id] = record
 
-    def see(self, seen: ImagesSeen) -> None:
-        """Take in all images that there are."""
+    def see(self, seen: ImagesSeen) -> bool:
+        """Take in all images that there are; whether anything is new."""
         there = {image.name: image for image in seen.images}
         is_news = (there, seen) != (self._there, self._seen)
         self._there, self._seen, self.were_seen = there, seen, True
         if is_news:
             self.catalogue = self._catalogue()
+        return is_news
 
     def forget(self, name: str) -> None:
         """Believe that an image has not what it should have, until all are seen again."""
@@ -248,8 +254,7 @@ class ImageRegistry:
         return self._there.get(image.name, image).needs
 
     def _catalogue(self) -> ImageCatalogue:
-        buildable = dict(self._seen.buildable)
-        return ImageCatalogue(self._there.values(), buildable, self._seen.base, self._settings.build_ms)
+        return ImageCatalogue(self._there.values(), self._seen.sources, self._settings.build_ms)
 
 
 def with_image(place: Place, image: Image) -> Place:

@@ -111,7 +111,7 @@ def judge_hosts(
     verdicts: dict[str, Verdict] = {}
     edges = []
     for host in hosts:
-        if not host.capabilities.gets_images and not _is_there(image, host):
+        if not host.capabilities.gets_images and host.capabilities.place not in image.places:
             verdicts[host.name] = never(Why.NO_IMAGE)
             continue
         transfer_ms = network.transfer_ms(
@@ -140,10 +140,6 @@ def _files(job: Job, image: Image | Recipe, host: Node, making: MachineMaking) -
     if host.capabilities.place in base.at:
         return [*job.needs.inputs]
     return [*job.needs.inputs, InputFile(base.name, base.size_bytes, making.image_store)]
-
-
-def _is_there(image: Image | Recipe, host: Node) -> bool:
-    return isinstance(image, Image) and host.capabilities.place in image.at
 
 
 def _edge(host: Node, transfer_ms: int) -> Edge:
@@ -290,15 +286,25 @@ class Chooser:
     def virtual(
         self, job: Job, moment: EvaluationTime, physical: Verdict, without: Container[str] = ()
     ) -> Virtual | Verdict:
-        """Give machines that are built for it, or say why there are none; ``physical`` is what nodes lack."""
-        image = self.catalogue.find(job.needs.software)
-        if image is None:
+        """Give machines that are built for it, or say why there are none; ``physical`` is what nodes lack.
+
+        They have the first image for which there are hosts, be they in use.
+        """
+        images = self.catalogue.find(job.needs.software)
+        if not images:
             is_for_want_of_it = physical.why in SOFTWARE or (job.needs.software and not self.pool.index)
             return never(Why.NO_IMAGE, physical.what) if is_for_want_of_it else physical
         hosts = [host for host in self.pool.hosts.values() if host.name not in without]
-        warm = self.warm(image.name) if isinstance(image, Image) else frozenset()
-        found = find_hosts(job, image, hosts, self._network, moment, self._settings.making, warm=warm)
-        return Virtual(found.hosts, image) if found.verdict is None else found.verdict
+        refused: list[Verdict] = []
+        for image in images:
+            warm = self.warm(image.name) if isinstance(image, Image) else frozenset()
+            found = find_hosts(job, image, hosts, self._network, moment, self._settings.making, warm=warm)
+            if found.verdict is None:
+                return Virtual(found.hosts, image)
+            if found.verdict.answer is not Feasibility.NEVER:
+                return found.verdict
+            refused.append(found.verdict)
+        return refused[0]
 
     def _later(self, job: Job, moment: EvaluationTime, verdict: Verdict) -> Choice:
         at_ms = self._settings.retrying.next_ms(job.submitted_ms, moment.now_ms)

@@ -1,7 +1,7 @@
 """Which machine image has the software that a job needs, or could be built with it?"""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.software import Installed, Software, has_software
@@ -22,56 +22,76 @@ class Image:
     needs: Amounts = NOTHING
     at: frozenset[str] = frozenset()
     """The places that have it already."""
+    built_at: frozenset[str] = frozenset()
+    """The places that have not, and could build it."""
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The places whose machines can have it."""
+        return self.at | self.built_at
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSource:
+    """What images can be built from: a base, and packages by name, each with the version that would be installed.
+
+    ``at``  the places that can build them
+    """
+
+    base: Image
+    packages: tuple[tuple[str, str], ...]
+    at: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """An image that is not there yet: a base and packages with the versions that a repository has.
 
-    ``build_ms`` is how long that is thought to take.
+    ``build_ms`` is how long that is thought to take, ``places`` are those that can build it.
     """
 
     base: Image
     packages: Installed
     build_ms: int
+    places: frozenset[str] = frozenset()
 
 
 class ImageCatalogue:
     """Images, and what others could be built from. Raises InvalidField for two images of one name."""
 
-    def __init__(
-        self,
-        images: Iterable[Image],
-        buildable: Mapping[str, str] | None = None,
-        base: Image | None = None,
-        build_ms: int = 300_000,
-    ) -> None:
+    def __init__(self, images: Iterable[Image], sources: Iterable[BuildSource] = (), build_ms: int = 300_000) -> None:
         self._images = sorted(images, key=_smaller)
         if len({image.name for image in self._images}) < len(self._images):
             raise InvalidField("images", [image.name for image in self._images], "names that differ")
-        self._buildable = {name.lower(): number for name, number in (buildable or {}).items()}
-        self._base = base
+        self._sources = [(one, {name.lower(): number for name, number in one.packages}) for one in sources]
         self._build_ms = build_ms
 
-    def find(self, needed: tuple[Software, ...]) -> Image | Recipe | None:
-        """Which image will do?
+    def find(self, needed: tuple[Software, ...]) -> list[Image | Recipe]:
+        """Which images will do? The best first; none where a package is not to be had in that version.
 
-        Rule: the smallest that has all of it, of the same size the one whose name comes first; if none has, a
-        recipe for what the base lacks; none where a package is not to be had in that version.
+        Rule: the smallest that has all of it, of the same size the one whose name comes first; then recipes for what
+        a base lacks, in the order of the sources. A larger image serves only where no smaller one can be.
         Source: Thamarai Selvi et al., section 4.4 (ii), which installs "required softwares" again for each
-        job.
+        job. That there are several, as not every place can have each, is Leasehold's.
         """
-        ready = next((image for image in self._images if has_software(needed, image.software) is FITS), None)
-        return ready or self._recipe(needed)
+        found: list[Image | Recipe] = []
+        places: frozenset[str] = frozenset()
+        for image in self._images:
+            if has_software(needed, image.software) is FITS and (not found or not image.places <= places):
+                found.append(image)
+                places |= image.places
+        return [*found, *self._recipes(needed)]
 
-    def _recipe(self, needed: tuple[Software, ...]) -> Recipe | None:
-        if self._base is None:
-            return None
-        lacking = [one for one in needed if has_software((one,), self._base.software) is not FITS]
-        packages = frozenset((one.name, self._buildable[one.name]) for one in lacking if one.name in self._buildable)
-        if has_software(tuple(lacking), packages) is not FITS:
-            return None
-        return Recipe(self._base, packages, self._build_ms)
+    def _recipes(self, needed: tuple[Software, ...]) -> Iterator[Recipe]:
+        recipes: dict[tuple[str, Installed], Recipe] = {}
+        for source, versions in self._sources:
+            lacking = tuple(one for one in needed if has_software((one,), source.base.software) is not FITS)
+            packages = frozenset((one.name, versions[one.name]) for one in lacking if one.name in versions)
+            if packages and has_software(lacking, packages) is FITS:
+                key = source.base.name, packages
+                same = recipes.get(key, Recipe(source.base, packages, self._build_ms))
+                recipes[key] = replace(same, places=same.places | source.at)
+        yield from recipes.values()
 
 
 def _smaller(image: Image) -> tuple[int, str]:

@@ -34,7 +34,7 @@ class NodeCapabilities:
     ``place``        its location: the name of a place in the `Network`
     ``bytes_per_s``  the bandwidth of its own network interface
     ``takes_files``  whether files can be brought to it, and kept from it
-    ``gets_images``  whether machines on it can have an image that its place has not: one brought or built there
+    ``gets_images``  whether images are brought to it that its place neither has nor can build
     """
 
     name: str

@@ -114,7 +114,7 @@ def test_an_image_that_is_gone_is_in_no_catalogue(shop: Shop) -> None:
 
 def test_where_nothing_can_be_built_any_more_it_has_failed_for_now(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"))
-    book = shop.engine.jobs.images
-    book._buildable.clear()
+    for site in "ab":
+        shop.engine.jobs.images.buildable.see(site, None)
     shop.do(job("gromacs"))
     assert (shop.job().record.state, shop.job().record.what) == ("waiting", NOWHERE)

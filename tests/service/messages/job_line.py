@@ -1,6 +1,6 @@
 """Jobs over the line: the gateway and both sites have nodes, and what engines want done is done beside them."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,14 @@ _LOOKS = 30
 class JobWorld(World):
     """All three, and whoever looks at nodes and reads outputs for them."""
 
-    def __init__(self, folder: Path, nodes: Mapping[str, tuple[EmulatedNode, ...]] = NODES) -> None:
-        super().__init__(folder, nodes=nodes)
+    def __init__(
+        self,
+        folder: Path,
+        nodes: Mapping[str, tuple[EmulatedNode, ...]] = NODES,
+        *,
+        with_images: Container[str] = (),
+    ) -> None:
+        super().__init__(folder, nodes=nodes, with_images=with_images)
         self._fetches: dict[int, Fetch] = {}
         self._heard: dict[int, OutputHeard] = {}
         for name, live in self.named():
@@ -66,7 +72,12 @@ class JobWorld(World):
 
     def look(self, name: str) -> None:
         live = self.live_at(name)
-        live.do(JobNodesSeen(name, tuple(live.sites[name].machines.nodes(live.now_ms)), live.now_ms))
+        live.do(JobNodesSeen(name, self.nodes_at(name), live.now_ms))
+
+    def nodes_at(self, name: str) -> tuple[NodeFacts, ...]:
+        """What a look at a site shows."""
+        live = self.live_at(name)
+        return tuple(live.sites[name].machines.nodes(live.now_ms))
 
     def look_and_find(self, name: str, **free_cores: int) -> None:
         """A site is looked at, and so many cores of nodes are free; whoever uses the others is not Leasehold."""
@@ -80,8 +91,7 @@ class JobWorld(World):
         live.do(JobNodesOffered(name, nodes, live.now_ms, live.now_ms + OFFERED_FOR_MS))
 
     def _with_free(self, name: str, free_cores: Mapping[str, int]) -> tuple[NodeFacts, ...]:
-        live = self.live_at(name)
-        nodes = live.sites[name].machines.nodes(live.now_ms)
+        nodes = self.nodes_at(name)
         return tuple(replace(node, free_cores=free_cores.get(node.name, node.free_cores)) for node in nodes)
 
     def restart(self, who: str) -> None:

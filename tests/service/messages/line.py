@@ -5,7 +5,7 @@ be delivered in any order, twice, late or never, and whoever it is for may have 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -55,8 +55,12 @@ def live_of(
     *,
     try_elsewhere: bool = True,
     nodes: tuple[EmulatedNode, ...] = (),
+    has_images: bool = False,
 ) -> Live:
-    """One service with one site of its own; with ``nodes``, it serves jobs, and is planned by those that have GPUs."""
+    """One service with one site of its own; with ``nodes``, it serves jobs, and is planned by those that have GPUs.
+
+    ``has_images``  whether its machines boot from images
+    """
 
     gateway_id = identity_of(store, new_id)
     planned = tuple(
@@ -74,7 +78,9 @@ def live_of(
         return Gateway([site], routing, 1, sharing, gateway_id=gateway_id)
 
     machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK, nodes=nodes), FaultInjector(Faults(), name))
-    setup = JobSetup(JobSettings(sites=frozenset([name]))) if nodes else None
+    images = frozenset([name]) if has_images else frozenset[str]()
+    setting = JobSettings(sites=frozenset([name]), images_awaited=has_images)
+    setup = JobSetup(setting, image_sites=images) if nodes else None
     return Live(store, make, {name: machines}, setup=setup)
 
 
@@ -103,14 +109,22 @@ class World:
         try_elsewhere: bool = True,
         home_slots: int = 2,
         nodes: Mapping[str, tuple[EmulatedNode, ...]] | None = None,
+        with_images: Container[str] = (),
     ) -> None:
         of, stores = nodes or {}, (GATEWAY, *FAR)
         self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in stores}
         self.gateway = live_of(
-            self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere, nodes=of.get(HOME, ())
+            self.stores[GATEWAY],
+            HOME,
+            home_slots,
+            policy,
+            try_elsewhere=try_elsewhere,
+            nodes=of.get(HOME, ()),
+            has_images=HOME in with_images,
         )
         self.sites = {
-            name: live_of(self.stores[name], name, slots, nodes=of.get(name, ())) for name, slots in FAR.items()
+            name: live_of(self.stores[name], name, slots, nodes=of.get(name, ()), has_images=name in with_images)
+            for name, slots in FAR.items()
         }
         self.lends = dict.fromkeys(FAR, True)
         self.on_the_line: list[Message] = []

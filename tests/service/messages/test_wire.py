@@ -19,7 +19,14 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstraints
 from leasehold.service.drivers.staging import NO_FILES, JobFiles, StagedFile
 from leasehold.service.messages import wire
-from leasehold.service.messages.about_jobs import CommandTold, NodesOffered, NodesTold
+from leasehold.service.messages.about_jobs import (
+    BuildableTold,
+    BuildTold,
+    BuildWanted,
+    CommandTold,
+    NodesOffered,
+    NodesTold,
+)
 from leasehold.service.messages.site_status import MOST_VMS, SiteStatus
 from leasehold.service.messages.wire import Offer, Reported
 from leasehold.service.store.rows import LeaseMetadata
@@ -119,6 +126,34 @@ WRONG_OFFERS: list[dict[str, Any]] = [
     OFFERED | {"node": NODE_TOLD | {"software": 0}},
     OFFERED | {"node": NODE_TOLD | {"gpus": 2}},
 ]
+LISTED: dict[str, Any] = {"listing": 1, "part": 0, "parts": 1, "base": "debian", "packages": [["bc", "1.07"]]}
+WRONG_LISTINGS: list[dict[str, Any]] = [
+    {"listing": 0},
+    {"part": -1},
+    {"part": 1},
+    {"parts": 0},
+    {"part": 64, "parts": 65},
+    {"base": ""},
+    {"base": "a\nb"},
+    {"packages": [["bc"]]},
+    {"packages": [["", "1"]]},
+    {"packages": [["bc", "1" * 201]]},
+    {"packages": [["b" * 201, "1"]]},
+    {"packages": [["bc", 1]]},
+    {"sure": True},
+]
+IMAGE: dict[str, Any] = {"name": "debian-bc", "software": [["bc", "1.07"]], "size_bytes": 5, "least_memory_mib": 1}
+WRONG_BUILDS: list[dict[str, Any]] = [
+    {},
+    {"image": IMAGE, "problem": "no"},
+    {"image": IMAGE | {"name": ""}},
+    {"image": IMAGE | {"size_bytes": -1}},
+    {"key": 5, "problem": "no"},
+    {"problem": "no", "again": "yes"},
+    {"problem": "x" * 2_001},
+]
+WANTED: dict[str, Any] = {"key": "k", "base": "debian", "packages": [["bc", "1.07"]]}
+WRONG_WISHES: list[dict[str, Any]] = [{"base": ""}, {"packages": []}, {"packages": [["bc", "1"]] * 201}, {"key": None}]
 TWO_A100: dict[str, Any] = {"gpu_model": "a100", "gpus": 2, "gpu_shares": 2}
 
 CONSTRAINTS = st.just(NO_CONSTRAINTS) | st.builds(
@@ -264,6 +299,9 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
         *({"kind": "offered", "offers": [lie]} for lie in WRONG_OFFERS),
         {"kind": "offered", "offers": [OFFERED] * 33},
         {"kind": "images", "names": ["a\0b"]},
+        *({"kind": "buildable", **LISTED, **lie} for lie in WRONG_LISTINGS),
+        *({"kind": "built", "key": "k", **lie} for lie in WRONG_BUILDS),
+        *({"kind": "build", **WANTED, **lie} for lie in WRONG_WISHES),
         {"kind": "output", "lease": 1, "text": "x" * 200_000, "error": "", "is_whole": True},
         {"kind": "read", "lease": 0},
         {"kind": "look", "anew": "yes"},
@@ -272,6 +310,22 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
 def test_nor_is_anything_about_jobs_believed_that_cannot_be(lie: dict[str, object]) -> None:
     with pytest.raises(InvalidField):
         wire.read(lie, "far")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "buildable", **LISTED},
+        {"kind": "buildable", **LISTED, "base": "", "packages": []},
+        {"kind": "built", "key": "k", "image": IMAGE},
+        {"kind": "built", "key": "k", "problem": "no", "again": True},
+        {"kind": "build", **WANTED},
+    ],
+)
+def test_what_is_said_of_builds_arrives_as_it_was_said(body: dict[str, Any]) -> None:
+    read = wire.read(body, "far")
+    assert isinstance(read, BuildableTold | BuildTold | BuildWanted)
+    assert json.loads(read.model_dump_json(exclude_unset=True)) == body
 
 
 def test_a_node_is_read_as_it_is_told() -> None:

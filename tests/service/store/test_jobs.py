@@ -355,6 +355,8 @@ def test_images_are_known_by_name_and_site(store: Store) -> None:
         problem="",
         since_ms=1,
         seen_ms=1,
+        base="",
+        asked=(),
     )
     with store.writing() as batch:
         batch.upsert(IMAGES, [row, replace(row, site="b")])

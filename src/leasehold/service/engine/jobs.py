@@ -48,6 +48,7 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.protocol import Observation
 from leasehold.service.engine.attempts import AttemptTracker, Speeds, metadata_of, request_of
+from leasehold.service.engine.buildable import BuildableRepository
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.images import ImageRepository
 from leasehold.service.engine.job_repository import JobRepository, OutputQuota, Try
@@ -55,7 +56,14 @@ from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import JobsDue
-from leasehold.service.messages.about_jobs import ImagesTold, NodesOffered, NodesTold
+from leasehold.service.messages.about_jobs import (
+    BuildableTold,
+    BuildTold,
+    BuildWanted,
+    ImagesTold,
+    NodesOffered,
+    NodesTold,
+)
 from leasehold.service.store.rows import SNAPSHOTS, SnapshotRow
 
 SCHEDULER = "jobs"
@@ -126,7 +134,9 @@ class JobController:
         self.kept = JobRepository(context.store, context.unit, (row.order.lease_id for row in context.outbox))
         self.quota = OutputQuota(context.store, setup.outputs_mib << 20)
         self.nodes = nodes
-        self.images = ImageRepository(context.store.images(), context.unit, self.tasks, setup.image_sites)
+        store, unit, sites = context.store, context.unit, setup.image_sites
+        buildable = BuildableRepository(store.buildable(), unit, sites)
+        self.images = ImageRepository(store.images(), unit, self.tasks, sites, buildable, nodes.is_lost)
         self.attempts = AttemptTracker(context, self.kept, self.tasks, setup.output_kib)
         self._unit = context.unit
         self._core = context.core
@@ -135,7 +145,7 @@ class JobController:
         self._timers = context.timers
         self._telemetry = context.telemetry
         self._snapshot = context.store.snapshots().get(SCHEDULER, "{}")
-        self._inbox: list[JobEvent] = []
+        self._inbox: list[JobEvent] = self.images.recall()
         self._closed_sites: set[str] | None = None
         self._unrecalled: deque[tuple[str, tuple[str, ...]]] = deque()
         """What the scheduler is still to know after a start: of large sites some nodes in each step."""
@@ -215,6 +225,7 @@ class JobController:
                 self._inbox += self.nodes.offered(news, self._not_lending, now_ms)
             case JobSiteSilent():
                 self._inbox += self.nodes.lose(news, now_ms)
+                self._inbox += self.images.lose(news.site, news.why, now_ms)
                 self._inbox += self.images.heard(news.site)
             case JobImagesSeen():
                 self._inbox += self.images.see(news, now_ms)
@@ -262,6 +273,20 @@ class JobController:
         """Take in what the manager of a site tells of its images."""
         self.is_used = True
         self._inbox += self.images.hear(site, told, now_ms)
+
+    def hear_of_buildable(self, site: str, told: BuildableTold) -> None:
+        """Take in what the manager of a site tells of what can be built there."""
+        self.is_used = True
+        self._inbox += self.images.hear_buildable(site, told)
+
+    def build_to_order(self, wanted: BuildWanted, now_ms: int) -> None:
+        """Have an image built here for the gateway of this site."""
+        self.is_used = True
+        self.images.build_to_order(wanted, now_ms)
+
+    def hear_of_build(self, site: str, told: BuildTold, now_ms: int) -> None:
+        """Take in what has come of a build that the manager of a site was asked for."""
+        self._inbox += self.images.hear_built(site, told, now_ms)
 
     def forget_site(self, site: str) -> None:
         """Forget a site with a manager of its own that will not come back."""

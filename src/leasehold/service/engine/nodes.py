@@ -498,7 +498,7 @@ def _capabilities(row: NodeRow) -> NodeCapabilities:
         place=row.site,
         bytes_per_s=row.bytes_per_s or _USUAL_BYTES_PER_S,
         takes_files=row.takes_files,
-        gets_images=not row.listing,
+        gets_images=False,  # each is built where it is used
         gpu_model=row.gpu_model,
         gpu_shares=row.gpu_shares,
     )

@@ -1,9 +1,10 @@
 """Jobs across gateways and sites with managers of their own: both ends of what they say to each other about jobs.
 
-At the site, the gateway is told of nodes and images, and of nodes that offer themselves: what is not as it was told,
-one message of each kind at a time, and the next when that has arrived. So no more than these wait while the line is
-cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler of jobs, as if its
-own sites had been looked at.
+At the site, the gateway is told of nodes and images, of what can be built, and of nodes that offer themselves: what is
+not as it was told, one message of each kind at a time, and the next when that has arrived. So no more than these wait
+while the line is cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler
+of jobs, as if its own sites had been looked at. What the gateway wants built there is asked for once, in the step in
+which that is noted; the site notes who waits for it, builds it as for a job of its own, and answers once.
 """
 
 import json
@@ -14,20 +15,25 @@ from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.service.commands import GuestFiles, GuestOutput
 from leasehold.service.drivers.bounds import one_line
-from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.facts import Buildable, ImageFacts, Output
 from leasehold.service.engine.attempts import AttemptStatus, shortened
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.images import THERE
 from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.message_log import MessageLog
 from leasehold.service.engine.nodes import NOT_LISTED
-from leasehold.service.engine.tasks import FilesHeard, OutputHeard, Read, Send
+from leasehold.service.engine.tasks import Build, FilesHeard, OutputHeard, Read, Send
 from leasehold.service.errors import NoSuchSite
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
+    MOST_PACKAGES,
+    MOST_PARTS,
     MOST_SOFTWARE_BYTES,
     MOST_TOLD,
     MOST_WRITTEN_BYTES,
+    BuildableTold,
+    BuildTold,
+    BuildWanted,
     CommandTold,
     FileSent,
     FilesSent,
@@ -49,6 +55,7 @@ from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow, OutputFile
 
 _NOTHING = "the site has nothing of it"
+FOR_THE_GATEWAY = "images are built for the gateway of this site alone"
 
 
 @dataclass(slots=True)
@@ -68,6 +75,22 @@ class _Listing:
     changes: int = -1
 
 
+@dataclass(slots=True)
+class _BuildableListing:
+    """What the gateway was told of what can be built here.
+
+    ``number``   of the listing
+    ``found``    what was told, or is being told; None: that nothing can be built
+    ``parts``    what is told of it, in so many messages; none before the first listing
+    ``told``     how many of them were
+    """
+
+    number: int = 0
+    found: Buildable | None = None
+    parts: list[SoftwareTold] = field(default_factory=list)
+    told: int = 0
+
+
 class SiteReporter:
     """Tells the gateway of the nodes and images here, where there is a gateway: once it has been heard of."""
 
@@ -84,6 +107,8 @@ class SiteReporter:
         self._offers_message = 0
         self._images: dict[str, ImageTold] | None = None
         self._images_message = 0
+        self._buildable = _BuildableListing()
+        self._buildable_message = 0
 
     def gateway_heard(self) -> None:
         """The gateway was heard of."""
@@ -96,7 +121,7 @@ class SiteReporter:
         self._offers_since_ms = now_ms
 
     def tell(self, now_ms: int) -> None:
-        """Tell what is not as it was told, of nodes, offers and images, unless the last of it is still on its way."""
+        """Tell what is not as it was told, of each kind unless the last of it is still on its way."""
         if not self._has_gateway or not self._jobs.is_used:
             return
         if self._log.has_arrived(GATEWAY, self._nodes_message):
@@ -105,6 +130,8 @@ class SiteReporter:
             self._tell_offers(now_ms)
         if self._log.has_arrived(GATEWAY, self._images_message):
             self._tell_images(now_ms)
+        if self._log.has_arrived(GATEWAY, self._buildable_message):
+            self._tell_buildable(now_ms)
 
     # Nodes
 
@@ -224,6 +251,28 @@ class SiteReporter:
         body = ImagesTold(images=tuple(images), names=there).model_dump(mode="json")
         self._images_message = self._log.send(GATEWAY, body, now_ms)
 
+    def _tell_buildable(self, now_ms: int) -> None:
+        """Tell the next part of what can be built; from the beginning where that has changed."""
+        listing, (is_known, found) = self._buildable, self._jobs.images.buildable_here()
+        if not is_known:
+            return
+        if found is not None and not _is_sound(found.base):
+            found = None
+        if found is not listing.found or not listing.parts:
+            parts: list[SoftwareTold] = [()] if found is None else _in_parts(found.packages)
+            listing = self._buildable = _BuildableListing(max(now_ms, listing.number + 1), found, parts)
+        if listing.told == len(listing.parts):
+            return
+        told = BuildableTold(
+            listing=listing.number,
+            part=listing.told,
+            parts=len(listing.parts),
+            base="" if found is None else found.base,
+            packages=listing.parts[listing.told],
+        )
+        listing.told += 1
+        self._buildable_message = self._log.send(GATEWAY, told.model_dump(mode="json"), now_ms)
+
 
 class _NodesMessage:
     """Nodes that are told in one message, and their software, each list of it once."""
@@ -269,13 +318,32 @@ def _software_told(software: Installed) -> SoftwareTold:
     return tuple(found)
 
 
+def _in_parts(packages: Installed) -> list[SoftwareTold]:
+    """Divide packages into what one message may tell, in the order of their names; as many as may be told."""
+    parts, size = [list[tuple[str, str]]()], 0
+    for one in sorted(pair for pair in packages if _is_sound(pair[0]) and len(pair[1]) <= LONGEST_NAME):
+        if not "".join(one).isprintable():
+            continue
+        more = len(json.dumps(one)) + 1
+        if size + more > MOST_SOFTWARE_BYTES or len(parts[-1]) >= MOST_PACKAGES:
+            parts.append([])
+            size = 0
+        size += more
+        parts[-1].append(one)
+    return [tuple(part) for part in parts[:MOST_PARTS]]
+
+
 def _size(software: SoftwareTold) -> int:
     return len(json.dumps(software))
 
 
-def _image_told(row: ImageRow) -> ImageTold:
-    software = _software_told(row.software)
-    return ImageTold(name=row.name, software=software, size_bytes=row.size_bytes, least_memory_mib=row.least_memory_mib)
+def _image_told(row: ImageRow | ImageFacts) -> ImageTold:
+    return ImageTold(
+        name=row.name,
+        software=_software_told(row.software),
+        size_bytes=row.size_bytes,
+        least_memory_mib=row.least_memory_mib,
+    )
 
 
 class RemoteJobs:
@@ -311,6 +379,16 @@ class RemoteJobs:
         """Take in what the manager of a site tells of its images."""
         if self._is_site(site):
             self._jobs.hear_of_images(site, told, now_ms)
+
+    def buildable_told(self, site: str, told: BuildableTold) -> None:
+        """Take in what the manager of a site tells of what can be built there."""
+        if self._is_site(site):
+            self._jobs.hear_of_buildable(site, told)
+
+    def build_told(self, site: str, told: BuildTold, now_ms: int) -> None:
+        """Take in what has come of a build that the manager of a site was asked for."""
+        if self._is_site(site):
+            self._jobs.hear_of_build(site, told, now_ms)
 
     def command_told(self, lease_id: int, site: str, told: CommandTold) -> None:
         """Take in what is told of the command of a lease there, before it is told what has become of the lease."""
@@ -357,6 +435,24 @@ class RemoteJobs:
                 if self._log.has_arrived(site, self._looks.get(site, 0)):
                     self._looks[site] = self._log.send(site, LookWanted().model_dump(), now_ms)
 
+    def take_up(self) -> None:
+        """Leave out of what is to be built again after a restart what managers were asked for: they know."""
+        self._builds_of_managers()
+
+    def ask_for_builds(self, now_ms: int) -> None:
+        """Ask the managers of sites for what is to be built there."""
+        for build in self._builds_of_managers():
+            base = self._jobs.images.rows[build.key, build.site].base
+            wanted = BuildWanted(key=build.key, base=base, packages=tuple(sorted(build.packages)))
+            self._log.send(build.site, wanted.model_dump(mode="json"), now_ms)
+
+    def _builds_of_managers(self) -> list[Build]:
+        """Take out what is to be built at sites with managers of their own."""
+        tasks = self._jobs.tasks
+        theirs = [build for build in tasks.builds if self._is_site(build.site)]
+        tasks.builds = [build for build in tasks.builds if not self._is_site(build.site)]
+        return theirs
+
     def is_back(self, site: str, now_ms: int) -> None:
         """A site is heard of; where its nodes count as failed because it was silent, all are to be told once more."""
         if site not in self._asked_anew and self._is_site(site) and self._jobs.nodes.is_lost(site):
@@ -380,6 +476,23 @@ class RemoteJobs:
         self._jobs.tasks.looks.update(self._core.gateway.sites)
         if asked.anew:
             self.reporter.tell_anew(now_ms)
+
+    def build_wanted(self, asked: BuildWanted, gateway: str, now_ms: int) -> None:
+        """Have an image built here for the gateway of this site, and for no one else."""
+        if gateway == GATEWAY:
+            self._jobs.build_to_order(asked, now_ms)
+        else:
+            refused = BuildTold(key=asked.key, problem=FOR_THE_GATEWAY)
+            self._log.send(gateway, refused.model_dump(mode="json"), now_ms)
+
+    def answer_builds(self, now_ms: int) -> None:
+        """Tell the gateway what has come of what it wanted built here."""
+        images = self._jobs.images
+        answers, images.answers = images.answers, []
+        for one in answers:
+            image = None if one.image is None else _image_told(one.image)
+            told = BuildTold(key=one.key, image=image, problem=one_line(one.why), again=one.again)
+            self._log.send(GATEWAY, told.model_dump(mode="json"), now_ms)
 
     def output_wanted(self, asked: OutputWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
         """Have read what the command of a lease has written that came from this gateway, be it over or not."""

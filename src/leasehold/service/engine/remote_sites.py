@@ -40,6 +40,9 @@ from leasehold.service.errors import CannotCheckpoint, Closed
 from leasehold.service.messages import wire
 from leasehold.service.messages.about_jobs import (
     AboutJobs,
+    BuildableTold,
+    BuildTold,
+    BuildWanted,
     FilesSent,
     FilesWanted,
     ImagesTold,
@@ -95,6 +98,7 @@ class RemoteSiteProtocol:
         }
         for name, status in self.remotes.items():
             context.core.gateway.join(replace(status.told(name), silent=True).remote())  # until it is heard of
+        self.jobs.take_up()
 
     def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:  # noqa: C901 - of each kind
         """Take messages in; returns news of leases, and what is asked for.
@@ -170,6 +174,8 @@ class RemoteSiteProtocol:
                 self.jobs.nodes_offered(endpoint, message, now_ms)
             case ImagesTold():
                 self.jobs.images_told(endpoint, message, now_ms)
+            case BuildableTold() | BuildTold() | BuildWanted():
+                self._about_builds(message, endpoint, now_ms)
             case OutputTold():
                 self.jobs.output_told(endpoint, message)
             case FilesSent():
@@ -180,6 +186,15 @@ class RemoteSiteProtocol:
                 self.jobs.files_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
             case LookWanted():
                 self.jobs.look_wanted(message, now_ms)
+
+    def _about_builds(self, message: BuildableTold | BuildTold | BuildWanted, endpoint: str, now_ms: int) -> None:
+        match message:
+            case BuildableTold():
+                self.jobs.buildable_told(endpoint, message)
+            case BuildTold():
+                self.jobs.build_told(endpoint, message, now_ms)
+            case BuildWanted():
+                self.jobs.build_wanted(message, endpoint, now_ms)
 
     # Outgoing messages
 
@@ -241,6 +256,8 @@ class RemoteSiteProtocol:
     def report(self, now_ms: int) -> None:
         """Report to their gateways what this step has made of leases that came from there, and what is new here."""
         self.jobs.look(now_ms)
+        self.jobs.ask_for_builds(now_ms)
+        self.jobs.answer_builds(now_ms)
         self._report_leases(now_ms)
         self.jobs.reporter.tell(now_ms)
 

@@ -1,8 +1,9 @@
 """What a gateway and a site with a manager of its own say to each other about jobs.
 
-The site tells which nodes and images it has, of each only what has changed since it was told last; which of its nodes
-offer themselves; how the commands of leases end; and, when it is asked, what they have written. No message is larger
-than `MOST_BYTES`: what is more comes in further messages, and of what commands write the last part is sent.
+The site tells which nodes and images it has, of each only what has changed since it was told last; from what it can
+build more images; which of its nodes offer themselves; how the commands of leases end; and, when it is asked, what they
+have written. It builds images that the gateway asks for, and says what has come of it. No message is larger than
+`MOST_BYTES`: what is more comes in further messages, and of what commands write the last part is sent.
 Whoever reads a message must not rely on that: what is too large is cut off by the one that writes it.
 """
 
@@ -17,7 +18,7 @@ from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES
 from leasehold.protocol.fields import SHA256, FileName
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
 from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
-from leasehold.service.messages.site_status import MOST_IMAGES, MOST_NODES, Name
+from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES, MOST_NODES, Name
 
 MOST_BYTES = 256 * 1024
 """Of one message about jobs, as JSON."""
@@ -31,9 +32,15 @@ MOST_SOFTWARE_BYTES = 128 * 1024
 MOST_WRITTEN_BYTES = 64 * 1024
 """Of what a command has written so much is carried of each of its two outputs, the last part; it may be escaped."""
 
+MOST_PARTS = 64
+"""So many messages tell what can be built: some hundred thousand packages, in the order of their names."""
+
+MOST_IN_AN_IMAGE = 200
+"""So many packages are put into one image for a gateway: no job names more software."""
+
+MOST_PACKAGES = 20_000
 _MOST_FILES = 1_000
 _MOST_LINE = 2_000
-_MOST_PACKAGES = 20_000
 
 
 def _one_fault(name: str) -> str:
@@ -53,7 +60,8 @@ GpuModel = Annotated[Text, AfterValidator(_one_model)]
 Size = Annotated[int, Field(strict=True, ge=0, le=LATEST_MS)]
 Line = Annotated[Text, Field(max_length=_MOST_LINE)]
 Hash = Annotated[str, StringConstraints(strict=True, pattern=SHA256)]
-SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=_MOST_PACKAGES)]
+SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=MOST_PACKAGES)]
+Package = tuple[Name, Annotated[Text, Field(max_length=LONGEST_NAME)]]
 
 
 class _Body(BaseModel):
@@ -167,6 +175,49 @@ class ImagesTold(_Body):
     names: Annotated[tuple[Name, ...], Field(max_length=MOST_IMAGES)] = ()
 
 
+class BuildableTold(_Body):
+    """A part of what can be built at a site, as `leasehold.service.drivers.facts.Buildable`.
+
+    ``listing``  a number that differs from that of the listing before: this one counts when all its parts were told
+    ``part``     which one, from 0, of so many ``parts``: they come in their order
+    ``base``     from which image, the same in all parts; "" where nothing can be built
+    """
+
+    kind: Literal["buildable"] = "buildable"
+    listing: Id
+    part: Annotated[int, Field(strict=True, ge=0, lt=MOST_PARTS)]
+    parts: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS)]
+    base: Name | Literal[""]
+    packages: Annotated[tuple[Package, ...], Field(max_length=MOST_PACKAGES)] = ()
+
+    @model_validator(mode="after")
+    def _is_one_of_its_parts(self) -> Self:
+        if self.part >= self.parts:
+            raise ValueError("no such part of its listing")
+        if self.packages and not self.base:
+            raise ValueError("packages, and no image into which they could be put")
+        return self
+
+
+class BuildTold(_Body):
+    """What has come of a build that the gateway asked for: the image, or with a ``problem`` none.
+
+    ``again``  whether another try may help
+    """
+
+    kind: Literal["built"] = "built"
+    key: Text
+    image: ImageTold | None = None
+    problem: Line = ""
+    again: Flag = False
+
+    @model_validator(mode="after")
+    def _is_built_or_not(self) -> Self:
+        if (self.image is None) != bool(self.problem):
+            raise ValueError("either an image or a problem")
+        return self
+
+
 class CommandTold(_Body):
     """What machines have reported of the command of a lease; goes with the report on the lease.
 
@@ -258,6 +309,15 @@ class FilesWanted(_Body):
     lease: Id
 
 
+class BuildWanted(_Body):
+    """The gateway asks for an image: these packages, with their versions, on top of a base; ``key`` is its own name."""
+
+    kind: Literal["build"] = "build"
+    key: Text
+    base: Name
+    packages: Annotated[tuple[Package, ...], Field(min_length=1, max_length=MOST_IN_AN_IMAGE)]
+
+
 class LookWanted(_Body):
     """What the gateway knows of nodes has proved wrong: they are to be looked at; ``anew``: and all told once more."""
 
@@ -265,4 +325,16 @@ class LookWanted(_Body):
     anew: Flag = False
 
 
-AboutJobs = NodesTold | NodesOffered | ImagesTold | OutputTold | FilesSent | OutputWanted | FilesWanted | LookWanted
+AboutJobs = (
+    NodesTold
+    | NodesOffered
+    | ImagesTold
+    | BuildableTold
+    | BuildTold
+    | OutputTold
+    | FilesSent
+    | OutputWanted
+    | FilesWanted
+    | BuildWanted
+    | LookWanted
+)

@@ -36,6 +36,9 @@ from leasehold.service.drivers.protocol import NO_CONSTRAINTS, PlacementConstrai
 from leasehold.service.drivers.staging import NO_FILES, JobFiles, StagedFile
 from leasehold.service.messages.about_jobs import (
     AboutJobs,
+    BuildableTold,
+    BuildTold,
+    BuildWanted,
     CommandTold,
     FilesNeeded,
     FilesSent,
@@ -229,10 +232,13 @@ _KINDS: Mapping[str, type[BaseModel]] = {
     "nodes": NodesTold,
     "offered": NodesOffered,
     "images": ImagesTold,
+    "buildable": BuildableTold,
+    "built": BuildTold,
     "output": OutputTold,
     "sent": FilesSent,
     "read": OutputWanted,
     "collect": FilesWanted,
+    "build": BuildWanted,
     "look": LookWanted,
 }
 

@@ -42,6 +42,7 @@ from leasehold.service.store.mapping import RecordTable
 from leasehold.service.store.rows import (
     AGREEMENTS,
     ATTEMPTS,
+    BUILDABLE,
     CLOSED,
     CLOSED_JOBS,
     COALLOCATIONS,
@@ -68,6 +69,7 @@ from leasehold.service.store.rows import (
     USAGE,
     AgreementRow,
     AttemptRow,
+    BuildableRow,
     CoAllocationRow,
     IdempotencyRow,
     ImageRow,
@@ -560,6 +562,11 @@ class Reading:
     def images(self) -> list[ImageRow]:
         """All images, and those that are being built or could not be, by name and site."""
         return self._rows(IMAGES, IMAGES.select().order_by(IMAGES.c.name, IMAGES.c.site))
+
+    def buildable(self) -> list[BuildableRow]:
+        """All parts of what can be built at sites with managers of their own, in their order."""
+        columns = BUILDABLE.c
+        return self._rows(BUILDABLE, BUILDABLE.select().order_by(columns.site, columns.listing, columns.part))
 
     def ping(self) -> None:
         """Return when the store answers; StoreUnavailable where it does not."""

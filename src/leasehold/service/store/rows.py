@@ -344,6 +344,23 @@ class ImageRow:
     problem: str  # why it could not be built
     since_ms: int  # since when it stands so
     seen_ms: int
+    base: str  # the image from which it is built, "" where that is not known
+    asked: tuple[str, ...]  # the keys under which the gateway of this site waits for it
+
+
+@dataclass(slots=True)
+class BuildableRow:
+    """A part of what can be built at a site with a manager of its own, as it was told in one listing.
+
+    ``parts``  of how many; ``base``: from which image, "" where nothing can be built
+    """
+
+    site: Annotated[str, KEY]
+    listing: Annotated[int, KEY]
+    part: Annotated[int, KEY]
+    parts: int
+    base: str
+    packages: Installed
 
 
 @dataclass(slots=True)
@@ -416,6 +433,8 @@ OUTPUTS = RecordTable("outputs", OutputRow)
 NODES = RecordTable("nodes", NodeRow)
 # Images that sites have, those that are being built, and those that could not be.
 IMAGES = RecordTable("images", ImageRow)
+# What can be built at sites with managers of their own.
+BUILDABLE = RecordTable("buildable", BuildableRow)
 
 # Conditions have the words of the indexes: that is how SQLite knows that it may use these.
 _FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)

@@ -38,7 +38,7 @@ from leasehold.jobs.offers import OfferingNodes, OfferTerms, load_of
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
-from leasehold.matching.images import Image
+from leasehold.matching.images import BuildSource, Image
 from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import Installed
@@ -217,7 +217,9 @@ class JobsOnNodes:
             self._offering = {site: OfferingNodes(scenario.offers) for site in self._sites}
             self._at(scenario.offer_every_ms, self._offer)
         base = scenario.base
-        images = ImagesSeen(() if base is None else (base,), base, scenario.buildable)
+        images = ImagesSeen(())
+        if base is not None:
+            images = ImagesSeen((base,), (BuildSource(base, scenario.buildable),))
         self._decide([images, *self._looks(0)], 0)
         self.handlers: Mapping[type, Handler] = {
             StartLease: self._started,

@@ -13,7 +13,15 @@ from leasehold.protocol.wrong_fields import WRONG_KIND
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.auth.permissions import Permission, Target, require
 from leasehold.service.commands import MessageBatch
-from leasehold.service.messages.about_jobs import FilesSent, ImagesTold, NodesOffered, NodesTold, OutputTold
+from leasehold.service.messages.about_jobs import (
+    BuildableTold,
+    BuildTold,
+    FilesSent,
+    ImagesTold,
+    NodesOffered,
+    NodesTold,
+    OutputTold,
+)
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.wire import Extended, Planned, Report
@@ -29,7 +37,7 @@ def _kind_in_brackets(body: object) -> str | None:
     return f"[{kind}]" if kind in _KINDS else None
 
 
-_KINDS = ("report", "extended", "nodes", "offered", "images", "output", "sent", "planned")
+_KINDS = ("report", "extended", "nodes", "offered", "images", "buildable", "built", "output", "sent", "planned")
 
 ToGateway = Annotated[
     Annotated[Report, Tag("[report]")]
@@ -37,6 +45,8 @@ ToGateway = Annotated[
     | Annotated[NodesTold, Tag("[nodes]")]
     | Annotated[NodesOffered, Tag("[offered]")]
     | Annotated[ImagesTold, Tag("[images]")]
+    | Annotated[BuildableTold, Tag("[buildable]")]
+    | Annotated[BuildTold, Tag("[built]")]
     | Annotated[OutputTold, Tag("[output]")]
     | Annotated[FilesSent, Tag("[sent]")]
     | Annotated[Planned, Tag("[planned]")],

@@ -16,6 +16,16 @@ CREATE TABLE agreements (
     CONSTRAINT agreements_key PRIMARY KEY (name)
 );
 
+CREATE TABLE buildable (
+    site TEXT NOT NULL,
+    listing BIGINT NOT NULL,
+    part BIGINT NOT NULL,
+    parts BIGINT NOT NULL,
+    base TEXT NOT NULL,
+    packages TEXT NOT NULL,
+    CONSTRAINT buildable_key PRIMARY KEY (site, listing, part)
+);
+
 CREATE TABLE coallocations (
     id BIGINT NOT NULL,
     components TEXT NOT NULL,
@@ -63,6 +73,8 @@ CREATE TABLE images (
     problem TEXT NOT NULL,
     since_ms BIGINT NOT NULL,
     seen_ms BIGINT NOT NULL,
+    base TEXT NOT NULL,
+    asked TEXT NOT NULL,
     CONSTRAINT images_key PRIMARY KEY (name, site)
 );
 

@@ -17,6 +17,17 @@ CREATE TABLE agreements (
 )
  STRICT;
 
+CREATE TABLE buildable (
+    site TEXT NOT NULL,
+    listing INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    base TEXT NOT NULL,
+    packages TEXT NOT NULL,
+    CONSTRAINT buildable_key PRIMARY KEY (site, listing, part)
+)
+ STRICT;
+
 CREATE TABLE coallocations (
     id INTEGER NOT NULL,
     components TEXT NOT NULL,
@@ -66,6 +77,8 @@ CREATE TABLE images (
     problem TEXT NOT NULL,
     since_ms INTEGER NOT NULL,
     seen_ms INTEGER NOT NULL,
+    base TEXT NOT NULL,
+    asked TEXT NOT NULL,
     CONSTRAINT images_key PRIMARY KEY (name, site)
 )
  STRICT;
