@@ -143,26 +143,53 @@ class TestALargeSite:
         assert floor.judged == self.NODES
         assert floor.judged_by(lambda: floor.whole) == 0
 
-    def test_nor_as_it_becomes_known_where_leases_are_that_were_seen(self) -> None:
+    def test_as_it_becomes_known_where_leases_are_that_were_seen_only_their_nodes_are(self) -> None:
         floor = self.told(100)
         for number in range(20):
             taken = RoomTaken(number, "a", 1, Amounts(1, 100, 0), (f"a/{number}",), 50)
-            assert floor.judged_by(partial(floor.take, taken)) == 1
+            assert floor.judged_by(partial(floor.take, taken)) == 0
+        assert floor.judged_by(lambda: floor.whole) == 20
         assert floor.judged_by(lambda: floor.whole) == 0
+        assert lies(floor) == there(floor)
 
-    def test_the_nodes_of_a_lease_that_is_better_known_are_judged_once(self) -> None:
+    def test_the_nodes_of_a_lease_that_is_better_known_are_judged_once_and_when_they_are_needed(self) -> None:
         floor = self.told(100)
         taken = RoomTaken(99, "a", 2, Amounts(1, 100, 0), ("a/7", "a/8"))
-        assert floor.judged_by(lambda: floor.take(taken)) == 2
-        assert floor.judged_by(lambda: floor.take(replace(taken, since_ms=120))) == 2
+        floor.take(taken)
+        assert floor.judged_by(lambda: floor.take(replace(taken, since_ms=120))) == 0
+        assert floor.judged_by(lambda: floor.sites) == 2
+        assert lies(floor) == there(floor)
 
-    def test_nor_for_a_lease_that_is_found_before_anybody_asks(self) -> None:
+    def test_of_a_lease_that_is_found_before_anybody_asks_its_node_alone_is_judged(self) -> None:
         floor = self.told(100)
         begun = RoomTaken(99, "a", 1, Amounts(1, 100, 0))
         floor.take(begun)
         floor.take(replace(begun, nodes=("a/7",), since_ms=120))
+        assert floor.judged_by(lambda: floor.whole) == 1
+        assert lies(floor) == there(floor)
+
+    def test_nodes_that_are_seen_anew_are_not_judged_again_for_what_was_taken_before(self) -> None:
+        floor = self.told(100)
+        floor.take(RoomTaken(99, "a", 2, Amounts(1, 100, 0), ("a/7", "a/8")))
+        self.look(floor, 130)
         assert floor.judged_by(lambda: floor.whole) == 0
         assert lies(floor) == there(floor)
+
+    def test_nodes_that_were_updated_meanwhile_are_not_judged_when_they_are_needed(self) -> None:
+        floor = self.told(100)
+        floor.take(RoomTaken(99, "a", 2, Amounts(1, 100, 0), ("a/7", "a/8")))
+        assert floor.judged_by(floor.update_stale) == 2
+        assert floor.judged_by(lambda: floor.whole) == 0
+        assert lies(floor) == there(floor)
+
+    def test_a_node_that_is_down_is_known_with_what_was_taken_since(self) -> None:
+        floor = self.told(100)
+        floor.fall("a/7", Fault.NODE_DIED, 110)
+        before = floor.down()["a/7"].node, floor.with_down("a").index.node("a/7")
+        floor.take(RoomTaken(99, "a", 1, Amounts(1, 100, 0), ("a/7",), 120))
+        now = floor.node("a/7")
+        assert before != (now, now)
+        assert (floor.down()["a/7"].node, floor.with_down("a").index.node("a/7")) == (now, now)
 
     def test_but_of_one_that_may_be_anywhere_all_have_to_know(self) -> None:
         floor = self.told(100)

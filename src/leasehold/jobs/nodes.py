@@ -196,6 +196,8 @@ class SchedulableNodes:
         self._sightings: dict[str, dict[int, Sighting]] = {}
         """By site and time; of a large one there are few, since its nodes are seen together."""
         self._stale: set[str] = set()
+        """Nodes where something changed, which are updated together."""
+        self._stale_sites: set[str] = set()
         """Sites where something changed on unknown nodes, which is looked into when it is needed."""
         self.complete: set[str] = set()
         """Sites that have reported all of their nodes."""
@@ -219,7 +221,7 @@ class SchedulableNodes:
     def see(self, nodes: Sequence[SeenNode], now_ms: int) -> set[str]:
         """Take in nodes as they were seen; which of them had fallen, and are back."""
         back = {seen.node.name for seen in nodes if self._note(seen, now_ms)}
-        self._refresh(seen.node.name for seen in nodes)
+        self._refresh([seen.node.name for seen in nodes])
         return back
 
     def _note(self, seen: SeenNode, now_ms: int) -> bool:
@@ -370,7 +372,9 @@ class SchedulableNodes:
             anywhere = self._others_on.setdefault(room.site, {})
             anywhere[room.lease_id] = Promise(everything, room.since_ms)
             self._count_unseen(room.site, room.since_ms, Amounts.__add__, everything)
-        self._is_stale([room] if before is None else [before, room])
+        if before is not None:
+            self._mark_stale(before)
+        self._mark_stale(room)
         return _nodes_of(before)
 
     def leave(self, gone: RoomLeft) -> list[str]:
@@ -383,7 +387,7 @@ class SchedulableNodes:
             if seen is not None and 0 <= room.since_ms < seen.node.seen_ms < gone.at_ms:
                 self._left.setdefault(name, []).append(Returned(_times(room.each, vms), gone.at_ms))
         self._forget_other(gone.lease_id)
-        self._is_stale([room])
+        self._mark_stale(room)
         return _nodes_of(room)
 
     def _forget_other(self, lease_id: int) -> RoomTaken | None:
@@ -424,17 +428,24 @@ class SchedulableNodes:
             sums[seen_ms] = _sum(one.amounts for one in anywhere if not 0 <= one.begun_ms < seen_ms)
         return sums[seen_ms]
 
-    def _is_stale(self, rooms: Sequence[RoomTaken]) -> None:
-        """Update the nodes of leases; where they are unknown, those of the site once they are needed."""
-        self._refresh({name for room in rooms for name in room.nodes})
-        self._stale.update(room.site for room in rooms if not room.nodes)
+    def _mark_stale(self, room: RoomTaken) -> None:
+        """Note that the nodes of a lease are out of date; where they are unknown, any of the site's may be."""
+        self._down, self._with_down = None, {}
+        if not room.nodes:
+            self._stale_sites.add(room.site)
+            return
+        self._stale.update(room.nodes)
+
+    def update_stale(self) -> None:
+        """Update the nodes of leases that have come and gone: to update many together takes less time than each."""
+        if self._stale:
+            self._refresh(sorted(self._stale))
 
     def _settle(self) -> None:
-        """Update the nodes that are out of date: nearly always none is, and a site has many."""
-        stale, self._stale = self._stale, set()
-        names = [name for site in sorted(stale) for name in sorted(self._out_of_date(site))]
-        if names:
-            self._refresh(names)
+        """Update all nodes that are out of date; those of a site may be many."""
+        if self._stale or self._stale_sites:
+            sites, self._stale_sites = self._stale_sites, set()
+            self._refresh(sorted(self._stale.union(*map(self._out_of_date, sites))))
 
     def _out_of_date(self, site: str) -> Iterator[str]:
         """Name the nodes that were laid when leases on unknown nodes had more that was not seen, or less."""
@@ -545,9 +556,10 @@ class SchedulableNodes:
         _lay(ground, [*nodes])
         return ground
 
-    def _refresh(self, names: Iterable[str]) -> None:
+    def _refresh(self, names: Collection[str]) -> None:
         """Update nodes of which something has changed; some may never have been seen."""
         judged = {name: self._judge(self._seen[name]) for name in names if name in self._seen}
+        self._stale.difference_update(names)
         self._down, self._with_down = None, {}
         changed = {name: seen for name, seen in judged.items() if not self._is_up_to_date(seen)}
         self._put_again(self._whole, changed)

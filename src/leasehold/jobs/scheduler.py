@@ -159,6 +159,7 @@ class JobScheduler:
     def observe(self, events: Iterable[RoomTaken | RoomLeft], now_ms: int) -> None:
         """Take note of what other leases have, and decide nothing yet."""
         self._handlers.handle(events, now_ms)
+        self._state.inventory.update_stale()
 
     @property
     def has_waiting(self) -> bool:
