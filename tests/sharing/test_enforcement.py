@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leasehold.model.agreement import (
     EVERYBODY,
@@ -16,10 +18,11 @@ from leasehold.model.agreement import (
     TimeDecay,
 )
 from leasehold.model.reason import Reason
-from leasehold.sharing.enforcement import REFUSE, Sharing, SharingSettings
+from leasehold.model.request import LEASE_TYPES, LeaseType, Request
+from leasehold.sharing.enforcement import MEMBERS, PREEMPTABLE, REFUSE, Sharing, SharingSettings
 from leasehold.sharing.ledger import UsageGrant
 from leasehold.sharing.parties import Provider
-from leasehold.sharing.rules import UsageRequest
+from leasehold.sharing.rules import UsageRequest, amounts_of
 from leasehold.sharing.wording import in_words, percent, span
 
 MIN = 60_000
@@ -160,6 +163,37 @@ class TestWithoutAgreement:
         assert sharing().why_not(ask(), "delft", 0) is None
         breach = sharing(without_agreement=REFUSE).why_not(ask(), "delft", 0)
         assert said(breach) == "atlas/production/x has no agreement at delft"
+
+    @given(
+        st.sampled_from([MEMBERS, PREEMPTABLE, REFUSE]),
+        st.sampled_from(list(LEASE_TYPES.values())),
+        st.booleans(),
+        st.sampled_from([(), ((LICENCE, 1),)]),
+        st.sampled_from([0, 500]),
+        st.booleans(),
+        st.booleans(),
+    )
+    def test_what_is_never_stopped_no_site_stops(
+        self,
+        allowed: str,
+        lease_type: LeaseType,
+        is_foreign: bool,  # noqa: FBT001 - drawn
+        claims: tuple[tuple[str, int], ...],
+        gpu_milli: int,
+        states_memory: bool,  # noqa: FBT001 - drawn
+        is_agreed: bool,  # noqa: FBT001 - drawn
+    ) -> None:
+        has = {"cpus": 10, "memory_mib": 1_000} if states_memory else {"cpus": 10}
+        agreed = [Agreement("none", "delft", "atlas", NoLimit(), lending_limit=0)] if is_agreed else []
+        told = Sharing([Provider("delft", has)], SharingSettings(without_agreement=allowed), agreed)
+        request = Request(
+            1, lease_type, 1, HOUR, 0, 0, consumer="atlas", claims=claims, gpu_milli=gpu_milli, is_foreign=is_foreign
+        )
+        may_be_preempted = lease_type is not LeaseType.NON_PREEMPTABLE
+        asked = UsageRequest(
+            "atlas", amounts_of(request), HOUR, 0, may_be_preempted=may_be_preempted, is_foreign=is_foreign
+        )
+        assert told.never_stops(request) is (told.why_not(asked, "delft", 0) is None)
 
 
 class TestSitesThatJoinLater:

@@ -187,9 +187,7 @@ class QuotaEnforcer:
         return breach or self.sharing.why_not_on(ask, lease.site, now_ms)
 
     def _asks_nothing(self, lease: Lease) -> bool:
-        if self.sharing is None or lease.request.is_local:
-            return True
-        return self.sharing.is_silent and not lease.request.claims
+        return self.sharing is None or lease.request.is_local or self.sharing.never_stops(lease.request)
 
     def _why_not(self, lease: Lease, site: SiteFacts, now_ms: int) -> Breach | None:
         assert self.sharing is not None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from leasehold.model.agreement import CPUS, MEMORY, Agreement, Breach, Penalty
 from leasehold.model.reason import NEVER, Reason
+from leasehold.model.request import LeaseType, Request
 from leasehold.model.use import Segment
 from leasehold.sharing.book import AgreementBook, account_of
 from leasehold.sharing.ledger import RESERVED, UsageGrants, UsageLedger, all_of
@@ -187,18 +188,36 @@ class Sharing:
         A consumer that another party vouches for needs an agreement naming it or one of its groups. An
         agreement about all guests limits admitted consumers; it does not admit unknown ones.
         """
+        reason = self._requires_agreement(is_foreign=ask.is_foreign, may_be_preempted=ask.may_be_preempted)
+        if reason is None:
+            return None
+        applying = self.book.applying(ask.path, site, now_ms)
+        names = prefixes(ask.path)
+        covered = any(one.consumer in names for one in applying) if ask.is_foreign else bool(applying)
+        return None if covered else Breach("", site, ask.path, CPUS, reason, 0, 0)
+
+    def _requires_agreement(self, *, is_foreign: bool, may_be_preempted: bool) -> Reason | None:
+        """Why a guest is not let in without an agreement; None if it is."""
         allowed = self.settings.without_agreement
         if allowed == ALLOW:
             return None
-        applying = self.book.applying(ask.path, site, now_ms)
-        if ask.is_foreign:
-            names = prefixes(ask.path)
-            covered, reason = any(one.consumer in names for one in applying), Reason.NOT_A_MEMBER
-        elif allowed == PREEMPTABLE and not ask.may_be_preempted:
-            covered, reason = bool(applying), Reason.PREEMPTABLE_ONLY
-        else:
-            covered, reason = allowed != REFUSE or bool(applying), Reason.NO_AGREEMENT
-        return None if covered else Breach("", site, ask.path, CPUS, reason, 0, 0)
+        if is_foreign:
+            return Reason.NOT_A_MEMBER
+        if allowed == PREEMPTABLE and not may_be_preempted:
+            return Reason.PREEMPTABLE_ONLY
+        return Reason.NO_AGREEMENT if allowed == REFUSE else None
+
+    def never_stops(self, request: Request) -> bool:
+        """Whether a guest's request may run at every site, whatever else was used and granted.
+
+        So it is where nothing is agreed, no agreement is required, and no site can be short of anything but VMs.
+        """
+        if self.is_silent:
+            return not request.claims
+        if self.book.agreements or request.claims or request.gpu_milli or self.providers.state(MEMORY):
+            return False
+        may_be_preempted = request.lease_type is not LeaseType.NON_PREEMPTABLE
+        return self._requires_agreement(is_foreign=request.is_foreign, may_be_preempted=may_be_preempted) is None
 
     def stays_below(self, ask: UsageRequest, site: str, now_ms: int) -> bool:
         """Whether all shares suffice even if what was granted and waits began now, and this with it."""

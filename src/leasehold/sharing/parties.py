@@ -112,6 +112,10 @@ class Providers:
         """Name the sites that a provider speaks for."""
         return self._sites_of.get(provider, frozenset())
 
+    def state(self, resource: str) -> bool:
+        """Whether any site says how much of a resource it has."""
+        return (EVERYBODY, resource) in self._capacity
+
     def capacity(self, provider: str, resource: str) -> int:
         """Give how many units of a resource a provider has; 0 of one that it does not have."""
         return self._capacity.get((provider, resource), 0)
