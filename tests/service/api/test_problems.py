@@ -11,7 +11,7 @@ from tests.service.api.house import House, asked, house_in
 
 from leasehold.model.errors import InvariantBroken
 from leasehold.protocol.problems import MEDIA_TYPE, Kind
-from leasehold.service.api.error_handlers import UnhandledErrors
+from leasehold.service.api.error_handlers import Problems
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.principal import Role
@@ -245,7 +245,7 @@ def test_a_defect_in_the_middle_of_an_answer_breaks_it_off() -> None:
             sent.append(message["type"])
 
         with pytest.raises(RuntimeError):
-            await UnhandledErrors(half)({"type": "http"}, asyncio.Queue().get, send)
+            await Problems(half)({"type": "http"}, asyncio.Queue().get, send)
         return sent
 
     assert asyncio.run(story()) == ["http.response.start"]

@@ -4,16 +4,17 @@ from time import perf_counter
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leasehold.protocol.files import PIECE_BYTES
 from leasehold.protocol.problems import MEDIA_TYPE
-from leasehold.service.api import error_handlers
 from leasehold.service.api.authorizer import Authorizer
 from leasehold.service.api.dashboard.figures import Today
 from leasehold.service.api.dashboard.pages import HEADERS, problem_page
+from leasehold.service.api.error_handlers import Problems
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
 from leasehold.service.api.routers import (
     activity,
@@ -207,6 +208,17 @@ class Api(FastAPI):
         self.state.streams.close()
         self.state.messages.close()
 
+    def build_middleware_stack(self) -> ASGIApp:
+        """Put our middleware around the router, and nothing else: every request and answer passes through each layer.
+
+        FastAPI has four more: handlers of errors, telemetry, a limit of bodies, and a page for errors that nothing
+        handles. `Problems`, `MetricsMiddleware` and `BodyLimit` do that here.
+        """
+        app: ASGIApp = AsyncExitStackMiddleware(self.router)
+        for middleware, positional, named in reversed(self.user_middleware):
+            app = middleware(app, *positional, **named)
+        return app
+
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""
         if not self.openapi_schema:
@@ -225,6 +237,7 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
         docs_url=None,  # it would load its script from another network
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # we have our own
         routes=[route for router in ROUTERS for route in router.routes],
     )
     app.state.settings = settings
@@ -240,10 +253,9 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
     app.state.authorizer = Authorizer(federation, authenticator, limiter, open_paths, submissions, sessions)
     # the last one added is the first one asked
     app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)
-    app.add_middleware(error_handlers.UnhandledErrors)
+    app.add_middleware(Problems)
     app.add_middleware(ProblemPages, version=settings.version, prefix=settings.prefix)
     app.add_middleware(MetricsMiddleware, metrics=federation.metrics)
     if settings.prefix:
         app.add_middleware(BehindPrefix, prefix=settings.prefix)
-    error_handlers.install(app)
     return app

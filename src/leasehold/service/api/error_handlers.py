@@ -6,7 +6,6 @@ from math import ceil
 from secrets import token_hex
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -54,11 +53,43 @@ _FRAMEWORKS: dict[int, Kind] = {
 _log = logging.getLogger(__name__)
 
 
-def install(app: FastAPI) -> None:
-    """Let the application answer every error as a problem."""
-    app.add_exception_handler(LeaseholdError, _of_ours)
-    app.add_exception_handler(HTTPException, _of_framework)
-    app.add_exception_handler(RequestValidationError, _of_edge)
+class Problems:
+    """Answers every error as a problem; where the answer has begun, its connection is broken off.
+
+    One layer is for all of them: with handlers for each kind of error, Starlette puts two around every request, and a
+    third one for what nothing handles.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        begun = False
+
+        async def watching(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watching)
+        except Exception as error:
+            if begun or scope["type"] != "http":
+                raise
+            await _problem_of(error, Request(scope))(scope, receive, send)
+
+
+def _problem_of(error: Exception, request: Request) -> Response:
+    match error:
+        case LeaseholdError():
+            return _of_ours(error)
+        case HTTPException():
+            return _of_framework(error, request)
+        case RequestValidationError():
+            return _of_edge(error, request)
+        case _:
+            return _defect(error)
 
 
 def problem(kind: Kind, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> Response:
@@ -70,7 +101,7 @@ def problem(kind: Kind, detail: str, headers: Mapping[str, str] | None = None, *
 # Errors of the federation
 
 
-async def _of_ours(_request: Request, error: Exception) -> Response:
+def _of_ours(error: LeaseholdError) -> Response:
     """Most errors know their kind; here are those that say more, or that come from where no HTTP is known."""
     match error:
         case Unavailable() | StoreUnavailable():
@@ -112,8 +143,7 @@ def _of_core(error: InvalidField) -> Response:
 # Errors of the framework
 
 
-async def _of_framework(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _of_framework(error: HTTPException, request: Request) -> Response:
     kind = _FRAMEWORKS.get(error.status_code, Kind.UNREADABLE)
     if kind is Kind.NOT_FOUND:
         return problem(kind, "path: expected one of those in /v1/openapi.json")
@@ -130,8 +160,7 @@ def _methods_here(request: Request) -> list[str]:
     return sorted({method for route in routes if route.path == path for method in route.methods or ()})
 
 
-async def _of_edge(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+def _of_edge(error: RequestValidationError, request: Request) -> Response:
     known = _known_fields(request)
     return _invalid([wrong_field(one, known) for one in error.errors()])
 
@@ -158,29 +187,6 @@ def _invalid(fields: Sequence[dict[str, Any]]) -> Response:
 
 
 # Defects
-
-
-class UnhandledErrors:
-    """Turns an error that nothing handles into a 500; where the answer has begun, its connection is broken off."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        begun = False
-
-        async def watching(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watching)
-        except Exception as error:
-            if begun or scope["type"] != "http":
-                raise
-            await _defect(error)(scope, receive, send)
 
 
 def _defect(error: BaseException) -> Response:

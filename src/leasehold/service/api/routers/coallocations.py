@@ -83,21 +83,22 @@ async def plan_coallocation(call: Authorized, body: CoAllocationSpec) -> CoAlloc
 
 @router.get("", operation_id="listCoAllocations")
 @needs(Permission.LEASE_SEE)
-def list_coallocations(
+async def list_coallocations(
     call: Authorized, query: Annotated[CoAllocationQuery, Query()], request: Request, response: Response
 ) -> CoAllocationPage:
     """List the co-allocations of which at least one component may be seen, newest first."""
     which = LeaseFilter(visible=visible(call.principal, Permission.LEASE_SEE))
-    rows = call.federation.store.coallocations(which, query.limit + 1, before_id=place_of(query.cursor))
+    before_id = place_of(query.cursor)
+    rows = await run_in_threadpool(call.federation.store.coallocations, which, query.limit + 1, before_id=before_id)
     page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.coallocation.id), request, response)
     return CoAllocationPage(coallocations=tuple(show_coallocation(row) for row in page), next=cursor)
 
 
 @router.get("/{coallocation_id:number}", operation_id="showCoAllocation", responses=refuses(Kind.NO_SUCH_COALLOCATION))
 @needs(Permission.LEASE_SEE)
-def get_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
+async def get_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
     """Show one co-allocation."""
-    return show_coallocation(_visible_coallocation(call, coallocation_id))
+    return show_coallocation(await run_in_threadpool(_visible_coallocation, call, coallocation_id))
 
 
 @router.delete(

@@ -652,13 +652,13 @@ async def _story(  # noqa: PLR0913 - as above
     status: int = 200,
 ) -> HTMLResponse:
     federation = call.federation
-    lease = await run_in_threadpool(leases.show_one_lease, call, lease_id)
+    lease = await leases.show_one_lease(call, lease_id)
     explained = None
     if helps:  # alternatives are planned by the engine, so nobody is given them who did not ask
         call.charge(PLANNING)
         explained = await leases.explain_lease(call, lease_id)
     query = JournalQuery.of(limit=200, cursor=cursor)
-    journal = await run_in_threadpool(leases.show_journal, call, lease_id, query, request, response)
+    journal = await leases.show_journal(call, lease_id, query, request, response)
     row = await run_in_threadpool(federation.store.lease, lease_id)
     target = Target() if row is None else Target.lease(row)
     taken = await run_in_threadpool(_room_taken, call, lease_id, journal.entries)

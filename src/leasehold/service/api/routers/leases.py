@@ -146,9 +146,10 @@ async def list_leases(
 
 @router.get("/{lease_id:number}", operation_id="showLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
-def show_one_lease(call: Authorized, lease_id: Number) -> Lease:
+async def show_one_lease(call: Authorized, lease_id: Number) -> Lease:
     """Show one lease."""
-    return show_lease(_visible_lease(call, lease_id), call.federation.forecasts.of(lease_id))
+    row = await run_in_threadpool(_visible_lease, call, lease_id)
+    return show_lease(row, call.federation.forecasts.of(lease_id))
 
 
 @router.delete("/{lease_id:number}", operation_id="cancelLease", responses=refuses(Kind.NO_SUCH_LEASE))
@@ -196,7 +197,7 @@ async def report_checkpoint(call: Authorized, lease_id: Number) -> Lease:
 
 @router.get("/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
-def show_journal(
+async def show_journal(
     call: Authorized,
     lease_id: Number,
     query: Annotated[JournalQuery, Query()],
@@ -204,12 +205,16 @@ def show_journal(
     response: Response,
 ) -> JournalPage:
     """List what happened to a lease and why, oldest first."""
-    _visible_lease(call, lease_id)
-    after_seq = place_of(query.cursor) or 0
-    rows = call.federation.store.journal(after_seq, query.limit + 1, lease_id=lease_id)
-    page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.seq), request, response)
-    may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
-    return JournalPage(entries=tuple(show_entry(row, may_see) for row in page), next=cursor)
+
+    def show() -> JournalPage:
+        _visible_lease(call, lease_id)
+        after_seq = place_of(query.cursor) or 0
+        rows = call.federation.store.journal(after_seq, query.limit + 1, lease_id=lease_id)
+        page, cursor = cut_page(rows, query.limit, lambda row: cursor_at(row.seq), request, response)
+        may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
+        return JournalPage(entries=tuple(show_entry(row, may_see) for row in page), next=cursor)
+
+    return await run_in_threadpool(show)
 
 
 @router.get("/{lease_id:number}/explanation", operation_id="explainLease", responses=refuses(Kind.NO_SUCH_LEASE))
