@@ -20,6 +20,8 @@ _CONSOLE_LINES = 100
 _READ_BYTES = 64 * 1024
 _LONGEST_WAIT_S = 60.0
 """A clock that was set, or slept with its computer, is noticed after so long."""
+_NOW_MS = 0
+"""When the next change of machines is due that have to be looked at to know."""
 
 Result = TypeVar("Result")
 
@@ -56,6 +58,7 @@ class EmulatedDriver:
         self._machines = self._as_written()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"emulated-{setup.site}")
         self._changed = asyncio.Event()
+        self._next_change_ms: int | None = _NOW_MS
 
     @property
     def capabilities(self) -> Capabilities:
@@ -79,11 +82,12 @@ class EmulatedDriver:
         while True:
             await self.line.reach()
             self._changed.clear()
-            next_ms = await self._in_turn(self._settled, lambda _: self._machines.next_change_ms())
+            if self._next_change_ms is not None and self._next_change_ms <= self._clock():
+                await self._in_turn(self._settled, lambda _: None)
             news = self.line.receive(self._clock())
             if news:
                 return news
-            await self._wait_until(next_ms, self.line.next_arrival_ms())
+            await self._wait_until(self._next_change_ms, self.line.next_arrival_ms())
 
     async def console(self, lease_id: int) -> str:
         """Say what was done to a lease's machines; raises ConnectionError where the line is cut."""
@@ -135,6 +139,7 @@ class EmulatedDriver:
     @faults.setter
     def faults(self, faults: Faults) -> None:
         self.injector.faults = self.line.faults = faults
+        self._next_change_ms = _NOW_MS
 
     async def crash(self, lease_id: int) -> None:
         """Lose the machines of a lease now, or its saved memory."""
@@ -182,8 +187,9 @@ class EmulatedDriver:
             unwritten = self._machines.take_unwritten()
             if unwritten:
                 self._store.save(unwritten)
+            self._next_change_ms = self._machines.next_change_ms()
         except BaseException:
-            self._machines = self._as_written()
+            self._machines, self._next_change_ms = self._as_written(), _NOW_MS
             raise
         self.line.send(seen, now_ms)
         return result
