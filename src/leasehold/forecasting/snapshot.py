@@ -24,6 +24,7 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.sites import RemoteTold
 from leasehold.model.agreement import CPUS, Agreement, Penalty
 from leasehold.model.coallocation import CoAllocation
+from leasehold.model.copier import copier
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import Outage, OutagesChanged
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
@@ -36,6 +37,7 @@ from leasehold.sharing.parties import Provider
 from leasehold.sharing.rules import gpus_had
 
 UNKNOWN_MS = -1
+_copy_lease = copier(Lease)
 
 _HOLDING = frozenset({LeaseState.RUNNING, *ON_THE_WAY})
 """States in which a lease has machines, or waits for them to be there."""
@@ -210,7 +212,7 @@ def memory_of(gateway: Gateway) -> GatewayMemory:
 
 def copied(leases: Iterable[Lease]) -> tuple[Lease, ...]:
     """Copy leases, which change; their requests do not."""
-    return tuple(replace(lease) for lease in leases)
+    return tuple(map(_copy_lease, leases))
 
 
 def copied_coallocations(coallocations: Iterable[CoAllocation]) -> tuple[CoAllocation, ...]:

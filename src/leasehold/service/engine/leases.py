@@ -1,9 +1,9 @@
 """The open leases of one engine: their metadata, their number per consumer, and the admission of new ones."""
 
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import replace
 
+from leasehold.model.copier import copier
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
@@ -14,6 +14,8 @@ from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.nodes import NodeRepository
 from leasehold.service.errors import NoSuchLease, TooManyOpen
 from leasehold.service.store.rows import LEASES, LeaseMetadata, LeaseRow
+
+_copy_lease, _copy_metadata = copier(Lease), copier(LeaseMetadata)
 
 
 class OpenRequests:
@@ -82,7 +84,7 @@ class LeaseRepository:
         """A lease as it is now; None where it was over before this step."""
         written = self._unit.find(LEASES, lease_id)
         lease = self._core.gateway.leases.get(lease_id) if written is None else written.lease
-        return None if lease is None else LeaseRow(copy(lease), copy(self.metadata[lease_id]))
+        return None if lease is None else LeaseRow(_copy_lease(lease), _copy_metadata(self.metadata[lease_id]))
 
     def row(self, lease_id: int) -> LeaseRow:
         """A lease as it is, open or over; raises NoSuchLease."""
@@ -96,7 +98,7 @@ class LeaseRepository:
     def submit(self, command: Submit, now_ms: int) -> Request:
         """Take a request in; raises InvalidField, TooManyOpen."""
         request = self.would_be(command, now_ms)
-        self.take_in(request, copy(command.metadata), now_ms)
+        self.take_in(request, _copy_metadata(command.metadata), now_ms)
         self._unit.after_commit(self._telemetry.accepted)
         return request
 

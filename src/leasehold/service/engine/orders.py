@@ -5,10 +5,10 @@ the decision core, or shows that an order has to be sent again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import copy
 from itertools import takewhile
 from zlib import crc32
 
+from leasehold.model.copier import copier
 from leasehold.model.event import (
     Event,
     LeaseContinues,
@@ -38,6 +38,7 @@ _PROGRESS = ("status", "attempts", "next_try_ms", "problem")
 """The columns of an order that change after it was issued."""
 _NEVER_DROPPED = frozenset({Verb.STOP, Verb.SEND})
 _MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
+_copy_row = copier(OrderRow)
 
 
 class Outbox:
@@ -152,7 +153,7 @@ class Outbox:
         """Remove and return the orders to send now; those closed meanwhile are left out."""
         outgoing, self.outgoing = self.outgoing, []
         is_open = (row for row in outgoing if row.status in (PENDING, TAKEN))
-        return [copy(row) for row in is_open if not self._waits_for_a_move(row)]
+        return [_copy_row(row) for row in is_open if not self._waits_for_a_move(row)]
 
     def _waits_for_a_move(self, row: OrderRow) -> bool:
         """Whether machines are to come or go first, by an order that was not taken yet; no STOP waits."""
