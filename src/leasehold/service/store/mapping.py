@@ -31,8 +31,10 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    and_,
     bindparam,
     delete,
+    or_,
     select,
     text,
     update,
@@ -260,6 +262,16 @@ class Statements:
             return self._compiled(delete(table.table).where(*(table.c[name] == bindparam(name) for name in columns)))
 
         return self._once(("delete", table, columns), make)
+
+    def select_by_keys(self, table: RecordTable[Any], count: int) -> str:
+        """Ask for the rows with one of so many keys, each of several columns; the parameters are key after key."""
+
+        def make() -> str:
+            columns = [table.c[name] for name in table.key_columns]
+            keys = [and_(*(column == bindparam(f"{column.name}_{n}") for column in columns)) for n in range(count)]
+            return self._compiled(table.select().where(or_(*keys)))
+
+        return self._once(("select by keys", table, count), make)
 
     def text(self, words: str) -> str:
         """Take SQL as it is written, with parameters as ``:name`` in their order."""

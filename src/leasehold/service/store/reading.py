@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -23,7 +24,6 @@ from sqlalchemy import (
     select,
     text,
     true,
-    tuple_,
     union_all,
 )
 
@@ -38,7 +38,7 @@ from leasehold.service.store.filters import (
     UsageFilter,
     Visible,
 )
-from leasehold.service.store.mapping import RecordTable
+from leasehold.service.store.mapping import RecordTable, Statements
 from leasehold.service.store.rows import (
     AGREEMENTS,
     ATTEMPTS,
@@ -160,6 +160,7 @@ class OutcomeGroup:
 
 
 KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
+_ALTERNATIVES = 256  # of conditions; SQLite nests them, at most a thousand deep
 _HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
 
 
@@ -173,6 +174,7 @@ class Reading:
 
     def __init__(self, engine: Engine) -> None:
         self._reading = engine
+        self._texts = Statements(engine.dialect)
 
     # Leases
 
@@ -390,10 +392,8 @@ class Reading:
 
     def idempotency_keys(self, keys: Sequence[tuple[str, str, bool]]) -> dict[tuple[str, str, bool], IdempotencyRow]:
         """What came of requests before, by consumer, Idempotency-Key, and whether they were for a job."""
-        table = IDEMPOTENCY_KEYS
-        key = tuple_(table.c.consumer, table.c.key, table.c.of_job)
         wanted = [(consumer, word, int(of_job)) for consumer, word, of_job in keys]
-        found = self._all(table, (table.select().where(key.in_(some)) for some in _some(wanted)))
+        found = [row for some in _some(wanted, _ALTERNATIVES) for row in self._by_keys(IDEMPOTENCY_KEYS, some)]
         return {(row.consumer, row.key, row.of_job): row for row in found}
 
     def snapshots(self) -> dict[str, str]:
@@ -585,6 +585,18 @@ class Reading:
             rows = result.cursor.fetchall()
         return [*map(table.record, rows)]
 
+    def _by_keys(self, table: RecordTable[R], keys: Sequence[tuple[object, ...]]) -> list[R]:
+        """Give the rows with these keys, at most `_ALTERNATIVES`: each step of the engine asks for some.
+
+        Statements are compiled once, for a few sizes: the last key is repeated.
+        """
+        count = 1 << (len(keys) - 1).bit_length()
+        keys = [*keys, *repeat(keys[-1], count - len(keys))]
+        statement = self._texts.select_by_keys(table, count)
+        with translated(self), self._reading.connect() as connection:
+            result = connection.exec_driver_sql(statement, tuple(chain.from_iterable(keys)))
+            return [*map(table.record, result.cursor.fetchall())]
+
     def _row(self, table: RecordTable[R], query: Select[Any]) -> R | None:
         rows = self._rows(table, query)
         return rows[0] if rows else None
@@ -597,9 +609,9 @@ class Reading:
         return self._fetch(query)[0][0] or 0
 
 
-def _some(keys: Sequence[T]) -> Iterator[Sequence[T]]:
+def _some(keys: Sequence[T], most: int = KEYS_AT_ONCE) -> Iterator[Sequence[T]]:
     """Give as many at a time as a statement takes."""
-    return (keys[first : first + KEYS_AT_ONCE] for first in range(0, len(keys), KEYS_AT_ONCE))
+    return (keys[first : first + most] for first in range(0, len(keys), most))
 
 
 # --- filters as conditions that a database understands ----------------------------------------------
