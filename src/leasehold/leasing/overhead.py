@@ -203,10 +203,13 @@ class MeasuredOverheads:
         """Begin without measurements."""
         self.configured = configured
         self._measured = {operation: deque[Measurement](maxlen=REMEMBERED) for operation in Operation}
+        self._usual_ms: dict[Operation, int | None] = {}
+        """As far as it was asked for since the last measurement: each request asks, at each site."""
 
     def note(self, operation: Operation, measured: Measurement) -> None:
         """Take note of a measurement."""
         self._measured[operation].append(measured)
+        self._usual_ms.pop(operation, None)
 
     def count(self, operation: Operation) -> int:
         """How many measurements there are that still count."""
@@ -218,8 +221,10 @@ class MeasuredOverheads:
 
     def usual_ms(self, operation: Operation) -> int | None:
         """How long three in four took at most, whatever was configured; None where there were none."""
-        times = self.times_ms(operation)
-        return upper_quartile(times) if times else None
+        if operation not in self._usual_ms:
+            times = self.times_ms(operation)
+            self._usual_ms[operation] = upper_quartile(times) if times else None
+        return self._usual_ms[operation]
 
     def times_ms(self, operation: Operation) -> list[int]:
         """Give how long each took that still counts, the oldest first."""
@@ -256,6 +261,7 @@ class MeasuredOverheads:
         """Remember what `memory` gave; it is compared with what is configured now."""
         for operation, measured in self._measured.items():
             measured.extend(Measurement(*one) for one in memory.get(operation.value, ()))
+        self._usual_ms.clear()
 
 
 @dataclass(frozen=True, slots=True)
