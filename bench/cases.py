@@ -15,7 +15,7 @@ from statistics import linear_regression
 
 from bench.children import HERE, answer_of, by_hand, leasehold, log_of, sim_run
 from bench.harness import Case, Reading
-from bench.make_log import make_log
+from bench.make_log import make_gpu_log, make_log
 from bench.race import COMPILED, PURE, Setting, Skipped
 from bench.service import service, show_service
 
@@ -119,6 +119,30 @@ def readme(setting: Setting) -> Iterator[Reading]:
     for name, cost in (setting if setting.full else setting.once()).beside_yardstick(runs).items():
         yield Reading("readme.time", name, size, cost.cpu_s)
         yield Reading("readme.memory", name, size, cost.peak_mb)
+
+
+def by_nodes(setting: Setting) -> Iterator[Reading]:
+    """A log of GPU jobs planned by nodes, beside the same jobs planned by processors."""
+    jobs, nodes = (8_000, 1_500) if setting.full else (2_000, 160)
+    folder = setting.folder / "gpus"
+    folder.mkdir()
+    make_gpu_log(folder, jobs, nodes, 1.5)
+    ways = {"slots": (), "nodes": ("--nodes", str(folder / "nodes.txt"))}
+    runs = {
+        f"{name} {way}": (_replay_gpus(folder, *flags), environment)
+        for name, environment in setting.variants.items()
+        for way, flags in ways.items()
+    }
+    costs = setting.once().in_turn(runs)
+    for name in setting.variants:
+        ratio = costs[f"{name} slots"].cpu_s / costs[f"{name} nodes"].cpu_s
+        yield Reading("nodes.time", name, f"{jobs:,} jobs, {nodes:,} nodes", ratio)
+
+
+def _replay_gpus(folder: Path, *flags: str) -> list[str]:
+    files = (str(folder / "log.csv"), "--mapping", str(folder / "mapping.toml"), "--guests", "none")
+    rules = ("--policy", "conservative", "--no-report", "--quiet", "--force", "--out", str(folder / "run"))
+    return leasehold("sim", "from-log", *files, *rules, *flags)
 
 
 def large(setting: Setting) -> Iterator[Reading]:
@@ -234,6 +258,7 @@ CASES: Sequence[Case] = (
     Case("script", "against a hundred lines written by hand", script),
     Case("earlier", f"against the code of 2026-11-22 ({EARLIER}), on the demo", earlier),
     Case("readme", "the README's example: a year of a cluster with modelled guests", readme),
+    Case("nodes", "GPU jobs planned by nodes", by_nodes),
     Case("large", "logs as long as those of large machines", large, only_full=True),
     Case("growth", "what one more request costs where there are many", growth),
     Case("start", "small commands", start),

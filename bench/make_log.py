@@ -41,6 +41,41 @@ def make_log(
             out.write(f" -1 1 {number % 64} 1 1 1 1 -1 -1\n")
 
 
+GPUS, CORES, MEMORY_MIB = 8, 96, 768_000
+"""Each node of a GPU log."""
+NODES_OF_TEN = (*[1] * 27, 2, 4, 8)
+
+
+def make_gpu_log(folder: Path, jobs: int, nodes: int, load: float, seed: int = 1) -> None:
+    """Write ``log.csv``, ``mapping.toml`` and ``nodes.txt`` of a cluster of GPU nodes, as `sim from-log` reads them.
+
+    Nine jobs of ten are of one node and 1 to 8 GPUs, the others of 2, 4 or 8 whole nodes. Estimates are loose.
+    """
+    rng = Random(seed)
+    drawn = list[tuple[int, int, int, int]]()
+    for _ in range(jobs):
+        count = rng.choice(NODES_OF_TEN)
+        gpus = GPUS if count > 1 else rng.choice((1, 1, 1, 1, 2, 2, 4, 8))
+        run_s = min(LONGEST_S, 30 + round(rng.lognormvariate(8.3, 1.3)))
+        drawn.append((count, gpus, run_s, _estimate(rng, run_s, "loose")))
+    span_s = sum(count * gpus * run_s for count, gpus, run_s, _ in drawn) / (nodes * GPUS * load)
+    submitted = sorted(rng.uniform(0, span_s) for _ in drawn)
+    with (folder / "log.csv").open("w", encoding="utf-8") as out:
+        out.write("job,submit,start,end,limit,cpus,memory,gpus,nodes\n")
+        for number, (at, (count, gpus, run_s, asked_s)) in enumerate(zip(submitted, drawn, strict=True), 1):
+            cpus, memory_mib = count * gpus * CORES // GPUS, count * gpus * MEMORY_MIB // GPUS
+            out.write(f"{number},{int(at)},{int(at)},{int(at) + run_s},{asked_s},{cpus},{memory_mib},")
+            out.write(f"{count * gpus},{count}\n")
+    seconds = "".join(f'{name} = {{ column = "{name}", unit = "s" }}\n' for name in ("submit", "start", "end", "limit"))
+    (folder / "mapping.toml").write_text(
+        f'title = "GPU log of the benchmark"\nformat = "csv"\n[columns]\njob = "job"\n{seconds}cpus = "cpus"\n'
+        'memory = { column = "memory", unit = "MiB" }\ngpus = "gpus"\nnodes = "nodes"\n',
+        encoding="utf-8",
+    )
+    listed = "".join(f"n{i:04d}|{CORES}|{MEMORY_MIB}|gpu:a100:{GPUS}\n" for i in range(nodes))
+    (folder / "nodes.txt").write_text(listed, encoding="utf-8")
+
+
 def _size(rng: Random) -> int:
     if rng.random() < POWERS_OF_TWO:
         return rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]

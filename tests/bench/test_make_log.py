@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.make_log import make_log
+from bench.make_log import make_gpu_log, make_log
 from leasehold.simulation.workload.interpretation import LoggedStream, PlacingRule, logged_jobs
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.log_record import ReadingNotes
@@ -55,3 +55,12 @@ def test_the_load_comes_out_as_asked(tmp_path: Path) -> None:
     assert work / (PROCS * jobs[-1].submit_ms) == pytest.approx(0.85, rel=1e-4)
     assert swf_header(log).max_procs() == PROCS
     assert max(job.vms for job in jobs) <= PROCS // 2
+
+
+def test_a_gpu_log_loads_its_nodes(tmp_path: Path) -> None:
+    make_gpu_log(tmp_path, 200, 10, 1.5)
+    rows = (tmp_path / "log.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(rows) == 200
+    told = [list(map(int, row.split(","))) for row in rows]
+    work = sum((end - start) * gpus for _, _, start, end, _, _, _, gpus, _ in told)
+    assert work / (10 * 8) / max(submit for _, submit, *_ in told) == pytest.approx(1.5, rel=0.05)

@@ -1,7 +1,11 @@
 """Planning by nodes, against the plan of slots, against brute force, and by example."""
 
-from hypothesis import given
+from dataclasses import replace
+from heapq import heappush
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.kernel import Profile
@@ -201,6 +205,68 @@ def _count(
     return total
 
 
+class Thorough(VectorBackfiller):
+    """Looks everywhere for an earlier start for each reservation, whatever was given back."""
+
+    def _compress(self, now_ms: int) -> None:
+        plan = self.plan
+        plan.freed.clear()
+        for lease in list(self._reserved.values()):
+            booked_ms, end_ms, room, placed = lease.reserved_ms, lease.end_ms, self.room_of(lease), lease.placed
+            plan.give(booked_ms, end_ms, room)
+            start_ms = self.earliest(lease, now_ms)
+            if start_ms < booked_ms:
+                self.book(start_ms, lease)
+                heappush(self._due, (start_ms, lease.order, lease.id))
+            else:
+                plan.take(booked_ms, end_ms, room)
+                lease.placed = placed
+        plan.was_freed = False
+
+
+ALIKE = [NodeResources(f"n{i}", 4, gpu_model="a100", gpus=2, gpu_shares=2) for i in range(3)]
+USUAL = [MachineShape(1, 1), MachineShape(4, 1), *(MachineShape(1, 1, "a100", gpus) for gpus in (500, 1_000, 2_000))]
+
+
+@settings(max_examples=examples(600))
+@given(
+    asked=st.lists(
+        st.tuples(
+            st.sampled_from(USUAL),
+            st.integers(1, 3),
+            st.integers(1, 30),
+            st.sampled_from(["", "end", "end", "withdraw"]),
+            st.integers(0, 3),
+        ),
+        min_size=6,
+        max_size=25,
+    ),
+    depth=st.sampled_from([3, None]),
+)
+def test_an_earlier_start_is_missed_nowhere(
+    asked: list[tuple[MachineShape, int, int, str, int]], depth: int | None
+) -> None:
+    """Only what room given back may help is looked at; whoever looks everywhere decides the same."""
+    twins = [VectorBackfiller(VectorProfile(ALIKE), depth), Thorough(VectorProfile(ALIKE), depth)]
+    seen: list[list[object]] = [[], []]
+    held: list[dict[int, Lease]] = [{}, {}]
+    now_ms = 0
+    for number, (shape, vms, span_ms, also, after_ms) in enumerate(asked):
+        now_ms += after_ms
+        for side, queue in enumerate(twins):
+            lease = lease_of(number, vms, span_ms, now_ms)
+            cores, model, milli = shape.cores, shape.gpu_model, shape.gpu_milli
+            lease.request = replace(lease.request, cores=cores, gpu_model=model, gpu_milli=milli)
+            queue.submit(lease)
+            if also == "end" and held[side]:
+                queue.release(held[side].pop(min(held[side])), now_ms)
+            elif also == "withdraw" and len(queue):
+                queue.withdraw(queue.waiting()[number % len(queue)], now_ms)
+            _pass(queue, held[side], seen[side], now_ms)
+            seen[side].append([(one.id, one.reserved_ms, one.placed) for one in queue.waiting()])
+        assert seen[0] == seen[1]
+
+
 def test_what_fits_no_node_waits_although_there_is_enough_of_everything() -> None:
     profile = VectorProfile([NodeResources("cpu", 32), NodeResources("gpu", 8, gpu_model="a100", gpus=4)])
     queue = VectorBackfiller(profile, None)
@@ -251,14 +317,19 @@ def test_a_node_is_searched_as_if_every_start_were_tried(
     before_ms: int,
 ) -> None:
     """``counts`` and ``earliest`` move a window over the steps of a node; here each start is looked at by itself."""
-    plan, want = NodePlan([6, 8, 2, 2], 0), _Want(*wanted)
+    devices, shares = wanted[2:4]
+    plan = NodePlan([6, 8, 2, 2], 0)
+    want = _Want(*wanted, is_by_steps=devices == 0 or (devices, shares) == (2, 2))
     for start_ms, length_ms, position, amount in bookings:
         plan.change(start_ms, start_ms + length_ms, [(position, amount)], -1)
     fit = {start_ms: want.fits(plan.low(start_ms, start_ms + span_ms)) for start_ms in range(from_ms, 120)}
-    changes = dict(plan.counts(from_ms, span_ms, want))
+    changes = dict(plan.counts(plan.starts(from_ms, span_ms, want, NEVER_MS), from_ms, span_ms, want))
     known = 0
     for start_ms, count in fit.items():
         known = changes.get(start_ms, known)
         assert known == count, f"at {start_ms}"
+        room = plan.room(start_ms, start_ms + span_ms, want)
+        assert (0 if room is None else room[1]) == count
+        assert room is None or room[0] == plan.low(start_ms, start_ms + span_ms)
     first_ms = next((start_ms for start_ms, count in fit.items() if count and start_ms < before_ms), NEVER_MS)
     assert plan.earliest(from_ms, span_ms, want, before_ms) == first_ms

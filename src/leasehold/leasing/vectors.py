@@ -16,10 +16,10 @@ front, the guests' from the back, and they meet only where the site is full: `le
 worth. A machine without a GPU goes where there is none, if it can, whosever it is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush, merge
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush, merge, nsmallest
+from operator import attrgetter
 from typing import NamedTuple
 
 from leasehold.leasing.backfill import Booking, Started
@@ -43,7 +43,9 @@ Key = tuple[int, int]
 class _Want(NamedTuple):
     """What one machine takes of a certain node: cores, memory, devices, and the shares of each of them.
 
-    ``most``  how many such machines the node may have at most
+    ``most``        how many such machines the node may have at most
+    ``is_by_steps`` whether as many have room for a while as have at each moment of it: not where a machine takes some
+                    of several devices, since it needs the same ones all the time
     """
 
     cores: int
@@ -51,6 +53,7 @@ class _Want(NamedTuple):
     devices: int
     shares: int
     most: int
+    is_by_steps: bool
 
     def fits(self, low: Sequence[int]) -> int:
         """How many machines have room where so much is free."""
@@ -63,17 +66,44 @@ class _Want(NamedTuple):
         return max(0, most)
 
 
+class _Run(NamedTuple):
+    """A time at each moment of which one machine has room: the steps from ``first`` to before ``last``.
+
+    ``counts``  how many machines have room in each of these steps
+    """
+
+    begin_ms: int
+    end_ms: int
+    first: int
+    last: int
+    counts: list[int]
+
+
+class _Candidate(NamedTuple):
+    """A node with room for so many machines: ``low`` is free of it, and ``rank`` says which nodes come first."""
+
+    rank: tuple[int, ...]
+    node: int
+    want: _Want
+    low: list[int]
+    machines: int
+
+
 class NodePlan:
     """What is free of one node over time: ``free[i]`` from ``times[i]`` until ``times[i + 1]``, the last for ever.
 
     A step may be negative where guests that still run overlap with a local reservation.
+
+    Searches go over *runs*, which are kept until the plan changes: a queue asks about few shapes, and most nodes have
+    no room for most of them, most of the time.
     """
 
-    __slots__ = ("free", "times")
+    __slots__ = ("_runs", "free", "times")
 
     def __init__(self, capacity: Sequence[int], start_ms: int) -> None:
         self.times = [start_ms]
         self.free = [list(capacity)]
+        self._runs: dict[_Want, list[_Run]] = {}
 
     def copy(self) -> "NodePlan":
         """An independent copy."""
@@ -84,11 +114,7 @@ class NodePlan:
 
     def _at(self, at_ms: int) -> int:
         """The index of the step at that time; the first where it is in the past."""
-        times = self.times
-        i = len(times) - 1
-        while i > 0 and times[i] > at_ms:
-            i -= 1
-        return i
+        return max(bisect_right(self.times, at_ms) - 1, 0)
 
     def _cut(self, at_ms: int) -> int:
         i = self._at(at_ms)
@@ -100,6 +126,7 @@ class NodePlan:
 
     def change(self, start_ms: int, end_ms: int, amounts: Iterable[tuple[int, int]], sign: int) -> None:
         """Add so much, times ``sign``, in [start_ms, end_ms); equal neighbours are joined."""
+        self._runs = {}
         first, last = self._cut(start_ms), self._cut(end_ms)
         for step in self.free[first:last]:
             for position, amount in amounts:
@@ -114,6 +141,7 @@ class NodePlan:
             return False
         past = self._at(now_ms)
         del self.times[:past], self.free[:past]
+        self._runs = {}
         return True
 
     def low(self, start_ms: int, end_ms: int) -> list[int]:
@@ -126,41 +154,109 @@ class NodePlan:
             i += 1
         return low
 
+    def runs(self, want: _Want) -> list[_Run]:
+        """All runs for such machines, the first to come first."""
+        known = self._runs.get(want)
+        if known is None:
+            known = self._runs[want] = self._find_runs(want)
+        return known
+
+    def _find_runs(self, want: _Want) -> list[_Run]:
+        found: list[_Run] = []
+        counts: list[int] = []
+        for i, step in enumerate(self.free):
+            count = want.fits(step)
+            if count:
+                counts.append(count)
+            elif counts:
+                found.append(_Run(self.times[i - len(counts)], self.times[i], i - len(counts), i, counts))
+                counts = []
+        if counts:
+            first = len(self.free) - len(counts)
+            found.append(_Run(self.times[first], NEVER_MS, first, len(self.free), counts))
+        return found
+
+    def room(self, start_ms: int, end_ms: int, want: _Want) -> tuple[list[int], int] | None:
+        """What is free in all of [start_ms, end_ms), and for how many machines that is; None where it is for none."""
+        for run in self.runs(want):
+            if run.end_ms < end_ms:
+                continue
+            if run.begin_ms > start_ms and run.first > 0:
+                return None
+            i = self._at(start_ms)
+            if i + 1 == run.last or self.times[i + 1] >= end_ms:
+                return self.free[i], run.counts[i - run.first]
+            low = self.low(start_ms, end_ms)
+            count = want.fits(low)
+            return (low, count) if count else None
+        return None
+
     def earliest(self, from_ms: int, span_ms: int, want: _Want, before_ms: int) -> int:
         """The first start in [from_ms, before_ms) at which one machine has room for ``span_ms``; NEVER_MS if none."""
-        times, free, steps = self.times, self.free, len(self.times)
-        i = self._at(from_ms)
-        while i < steps:
-            start_ms = max(times[i], from_ms)
+        for run in self.runs(want):
+            start_ms = max(run.begin_ms, from_ms)
             if start_ms >= before_ms:
                 return NEVER_MS
-            low, k = free[i], i
-            while want.fits(low):
-                k += 1
-                if k == steps or times[k] >= start_ms + span_ms:
-                    return start_ms
-                low = list(map(min, low, free[k]))
-            # Where step k has no room even by itself, no window has that reaches it.
-            i = i + 1 if want.fits(free[k]) else k + 1
+            if run.end_ms - start_ms < span_ms:
+                continue
+            if not (want.is_by_steps or run.last - run.first == 1):
+                start_ms = self._earliest_within(run, start_ms, span_ms, want)
+            if start_ms < before_ms:
+                return start_ms
         return NEVER_MS
 
-    def counts(self, from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int]]:
+    def _earliest_within(self, run: _Run, from_ms: int, span_ms: int, want: _Want) -> int:
+        """The first start in a run at which the same devices are free for all of ``span_ms``; NEVER_MS if none."""
+        times, free = self.times, self.free
+        for i in range(self._at(from_ms), run.last):
+            start_ms = max(times[i], from_ms)
+            end_ms = start_ms + span_ms
+            if end_ms > run.end_ms:
+                return NEVER_MS
+            low, k = free[i], i + 1
+            while k < run.last and times[k] < end_ms and want.fits(low):
+                low = list(map(min, low, free[k]))
+                k += 1
+            if want.fits(low):
+                return start_ms
+        return NEVER_MS
+
+    def starts(self, from_ms: int, span_ms: int, want: _Want, before_ms: int) -> list[_Run]:
+        """The runs in which one machine may start in [from_ms, before_ms), to have room for ``span_ms``."""
+        return [
+            run
+            for run in self.runs(want)
+            if run.begin_ms < before_ms and run.end_ms - max(run.begin_ms, from_ms) >= span_ms
+        ]
+
+    def counts(self, runs: Iterable[_Run], from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int]]:
         """When from ``from_ms`` on the number of machines that have room for ``span_ms`` may change, and to what.
+
+        ``runs`` are those of `starts`; outside them it is 0.
+        """
+        for run in runs:
+            yield from self._counts_within(run, max(run.begin_ms, from_ms), span_ms, want)
+            if run.end_ms < NEVER_MS:
+                yield run.end_ms - span_ms + 1, 0
+
+    def _counts_within(self, run: _Run, from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int]]:
+        """The same for one run.
 
         The steps of a window that moves on are a queue of two stacks: ``lows`` has the least of those from each of its
         steps to its last one, ``later`` the least of those that came after that. So each step is compared twice.
         """
-        times, free, steps = self.times, self.free, len(self.times)
-        moments = {from_ms}
-        for at_ms in times:
-            moments |= {one for one in (at_ms, at_ms - span_ms + 1) if one > from_ms}
-        first = begin = end = self._at(from_ms)
+        yield from_ms, want.fits(self.low(from_ms, from_ms + span_ms))
+        times, free = self.times, self.free
+        moments: set[int] = set()
+        for at_ms in times[run.first : run.last]:
+            moments |= {one for one in (at_ms, at_ms - span_ms + 1) if from_ms < one <= run.end_ms - span_ms}
+        first = begin = end = max(self._at(from_ms), run.first)
         lows: list[list[int]] = []
         later: list[int] | None = None
         for start_ms in sorted(moments):
-            while first + 1 < steps and times[first + 1] <= start_ms:
+            while first + 1 < run.last and times[first + 1] <= start_ms:
                 first += 1
-            while end < steps and (end <= first or times[end] < start_ms + span_ms):
+            while end < run.last and (end <= first or times[end] < start_ms + span_ms):
                 later = free[end] if later is None else list(map(min, later, free[end]))
                 end += 1
             for _ in range(begin, first):
@@ -183,7 +279,7 @@ class VectorProfile:
     ``begin_ms``   when the newest of the present steps began
     """
 
-    __slots__ = ("_index", "_wants", "begin_ms", "freed", "nodes", "plans", "was_freed")
+    __slots__ = ("_index", "_machines", "_wants", "begin_ms", "freed", "nodes", "plans", "was_freed")
 
     def __init__(self, nodes: Sequence[NodeResources], start_ms: int = 0) -> None:
         """Begin with empty nodes."""
@@ -194,6 +290,7 @@ class VectorProfile:
         self.freed: set[int] = set()
         self._index = {node.name: i for i, node in enumerate(self.nodes)}
         self._wants: dict[MachineShape, list[tuple[int, _Want]]] = {}
+        self._machines: dict[MachineShape, int] = {}
 
     def copy(self) -> "VectorProfile":
         """An independent copy."""
@@ -244,7 +341,10 @@ class VectorProfile:
 
     def machines(self, shape: MachineShape) -> int:
         """How many machines of this shape the empty site has room for."""
-        return sum(self.nodes[i].machines(shape) for i, _ in self.wants(shape))
+        known = self._machines.get(shape)
+        if known is None:
+            known = self._machines[shape] = sum([self.nodes[i].machines(shape) for i, _ in self.wants(shape)])
+        return known
 
     def room_of(self, shape: MachineShape, placed: Placed) -> NodeRoom:
         """What machines take that are placed so; nodes that the site no longer has are left out."""
@@ -261,6 +361,24 @@ class VectorProfile:
                     amounts[DEVICES + device] = amounts.get(DEVICES + device, 0) + want.shares
             room.append((index, tuple((position, amount) for position, amount in amounts.items() if amount)))
         return tuple(room)
+
+    def nodes_of(self, placed: Placed) -> set[int]:
+        """The nodes on which machines are placed."""
+        return {self._index[name] for name, _, _ in placed if name in self._index}
+
+    def lift(self, room: NodeRoom, start_ms: int, end_ms: int) -> list[tuple[int, NodePlan]]:
+        """Show so much as free in [start_ms, end_ms), until what is returned is put back."""
+        before = [(index, self.plans[index]) for index, _ in room]
+        for index, amounts in room:
+            lifted = self.plans[index].copy()
+            lifted.change(start_ms, end_ms, amounts, 1)
+            self.plans[index] = lifted
+        return before
+
+    def put_back(self, before: Iterable[tuple[int, NodePlan]]) -> None:
+        """Undo `lift`."""
+        for index, plan in before:
+            self.plans[index] = plan
 
     def outage_room(self, node: str) -> NodeRoom:
         """All of a node; nothing where the site has none of that name."""
@@ -285,32 +403,29 @@ class VectorProfile:
         ``beside`` is the plan with the guests: of nodes that are alike here, one with most room there is taken.
         ``last_first`` is for guests: the last node with room is taken.
         """
-        found: list[tuple[tuple[int, ...], int, _Want, list[int], int]] = []
+        found: list[_Candidate] = []
         left = vms
         for index, want in self.wants(shape):
-            low = self.plans[index].low(start_ms, end_ms)
-            fit = want.fits(low)
-            if fit:
+            room = self.plans[index].room(start_ms, end_ms, want)
+            if room is not None:
+                low, machines = room
                 rank = _rank(low, want)
-                found.append(((rank[0], -index) if last_first else rank, index, want, low, fit))
-                left -= fit
+                found.append(_Candidate((rank[0], -index) if last_first else rank, index, want, low, machines))
+                left -= machines
         if left > 0:
             return None
-        found.sort(key=itemgetter(0, 1))
-        if len(found) > 1:
-            found = [
-                one
-                for _, alike in groupby(found, itemgetter(0))
-                for one in self._in_turn(list(alike), start_ms, end_ms, beside)
-            ]
         placed: list[tuple[str, int, tuple[int, ...]]] = []
         left = vms
-        for _, index, want, low, fit in found:
-            if left <= 0:
-                break
-            machines = min(fit, left)
-            placed.append((self.nodes[index].name, machines, _devices(low, want, machines)))
-            left -= machines
+        while left:
+            rank = min([one.rank for one in found])
+            alike = [one for one in found if one.rank == rank]
+            for one in self._in_turn(alike, left, start_ms, end_ms, beside):
+                machines = min(one.machines, left)
+                placed.append((self.nodes[one.node].name, machines, _devices(one.low, one.want, machines)))
+                left -= machines
+                if not left:
+                    break
+            found = [one for one in found if one.rank != rank] if left else found
         return tuple(placed)
 
     def place_at(
@@ -331,23 +446,18 @@ class VectorProfile:
         return tuple(placed)
 
     def _in_turn(
-        self,
-        found: "list[tuple[tuple[int, ...], int, _Want, list[int], int]]",
-        start_ms: int,
-        end_ms: int,
-        beside: "VectorProfile | None",
-    ) -> "list[tuple[tuple[int, ...], int, _Want, list[int], int]]":
-        """Order nodes that leave equally much: by what is planned on them, then by guests, then as they are listed."""
+        self, found: list[_Candidate], most: int, start_ms: int, end_ms: int, beside: "VectorProfile | None"
+    ) -> list[_Candidate]:
+        """The first of nodes that leave equally much: by what is planned on them, by guests, and as they are listed."""
         if len(found) == 1:
             return found
 
-        def key(one: tuple[tuple[int, ...], int, _Want, list[int], int]) -> tuple[list[int], list[list[int]], int, int]:
-            _, index, want, _, _ = one
-            plan = self.plans[index]
-            guests = 0 if beside is None else -want.fits(beside.plans[index].low(start_ms, end_ms))
-            return plan.times[1:], plan.free, guests, index
+        def key(one: _Candidate) -> tuple[list[int], list[list[int]], int, int]:
+            plan = self.plans[one.node]
+            guests = 0 if beside is None else -one.want.fits(beside.plans[one.node].low(start_ms, end_ms))
+            return plan.times[1:], plan.free, guests, one.node
 
-        return sorted(found, key=key)
+        return nsmallest(most, found, key=key)
 
     def place_anyhow(self, shape: MachineShape, vms: int) -> Placed:
         """Place machines as if the site were empty: their room may be taken, and others must give way or move."""
@@ -356,9 +466,11 @@ class VectorProfile:
     def fits(self, shape: MachineShape, vms: int, start_ms: int, end_ms: int) -> bool:
         """Whether so many machines have room in [start_ms, end_ms)."""
         for index, want in self.wants(shape):
-            vms -= want.fits(self.plans[index].low(start_ms, end_ms))
-            if vms <= 0:
-                return True
+            room = self.plans[index].room(start_ms, end_ms, want)
+            if room is not None:
+                vms -= room[1]
+                if vms <= 0:
+                    return True
         return False
 
     def count(self, shape: MachineShape, start_ms: int, end_ms: int) -> int:
@@ -373,18 +485,17 @@ class VectorProfile:
         span_ms: int,
         *,
         before_ms: int = NEVER_MS,
-        only: Iterable[int] | None = None,
+        only: Container[int] | None = None,
     ) -> int:
         """The first start in [from_ms, before_ms) at which machines have room for ``span_ms``; NEVER_MS if none.
 
-        For one machine, ``only`` these nodes are searched where stated.
+        Only these nodes are searched where stated.
         """
         wants = self.wants(shape)
+        if only is not None:
+            wants = [one for one in wants if one[0] in only]
         if vms > 1:
             return self._earliest_together(wants, vms, from_ms, span_ms, before_ms)
-        if only is not None:
-            nodes = set(only)
-            wants = [one for one in wants if one[0] in nodes]
         best_ms = before_ms
         for index, want in wants:
             start_ms = self.plans[index].earliest(from_ms, span_ms, want, best_ms)
@@ -401,9 +512,14 @@ class VectorProfile:
 
         Each node is looked at only as far as the search goes: most end soon, and many at once.
         """
+        changes: list[Iterator[tuple[int, int, int]]] = []
+        for index, want in wants:
+            runs = self.plans[index].starts(from_ms, span_ms, want, before_ms)
+            if runs:
+                changes.append(self._counts(index, runs, from_ms, span_ms, want))
         counts = dict.fromkeys((index for index, _ in wants), 0)
         together, reached_ms = 0, from_ms
-        for at_ms, index, count in merge(*(self._counts(index, from_ms, span_ms, want) for index, want in wants)):
+        for at_ms, index, count in merge(*changes):
             if at_ms > reached_ms:
                 if together >= vms:
                     break
@@ -414,8 +530,10 @@ class VectorProfile:
             counts[index] = count
         return reached_ms if together >= vms and reached_ms < before_ms else NEVER_MS
 
-    def _counts(self, index: int, from_ms: int, span_ms: int, want: _Want) -> Iterator[tuple[int, int, int]]:
-        return ((at_ms, index, count) for at_ms, count in self.plans[index].counts(from_ms, span_ms, want))
+    def _counts(
+        self, index: int, runs: Iterable[_Run], from_ms: int, span_ms: int, want: _Want
+    ) -> Iterator[tuple[int, int, int]]:
+        return ((at_ms, index, count) for at_ms, count in self.plans[index].counts(runs, from_ms, span_ms, want))
 
     # Over-booked time
 
@@ -463,10 +581,11 @@ def _want(node: NodeResources, shape: MachineShape) -> _Want:
     memory_mib = shape.memory_mib if node.memory_mib else 0
     most = 1 if shape.nodes else node.cores
     if not shape.gpu_milli:
-        return _Want(shape.cores, memory_mib, 0, 0, most)
+        return _Want(shape.cores, memory_mib, 0, 0, most, is_by_steps=True)
     if whole:
-        return _Want(shape.cores, memory_mib, whole, node.shares, most)
-    return _Want(shape.cores, memory_mib, 1, node.shares_for(shape.gpu_milli), most)
+        return _Want(shape.cores, memory_mib, whole, node.shares, most, is_by_steps=whole == node.gpus)
+    shares = node.shares_for(shape.gpu_milli)
+    return _Want(shape.cores, memory_mib, 1, shares, most, is_by_steps=node.gpus == 1)
 
 
 def _rank(low: Sequence[int], want: _Want) -> tuple[int, ...]:
@@ -486,6 +605,31 @@ def _devices(low: Sequence[int], want: _Want, machines: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
+class _Freed:
+    """The nodes of a plan where room was given back, for as long as the plan does not change."""
+
+    __slots__ = ("_found", "_now_ms", "_plan", "nodes")
+
+    def __init__(self, plan: VectorProfile, nodes: set[int], now_ms: int) -> None:
+        self.nodes = nodes
+        self._plan = plan
+        self._now_ms = now_ms
+        self._found: dict[MachineShape, list[tuple[int, int]]] = {}
+
+    def may_help(self, shape: MachineShape, span_ms: int, before_ms: int) -> bool:
+        """Whether one machine can start on one of these nodes before then, to have room for so long.
+
+        Whatever has room for longer has it for less: what was not found for a shorter span is not looked for.
+        """
+        found = self._found.setdefault(shape, [])
+        for known_ms, start_ms in found:
+            if known_ms <= span_ms and start_ms >= before_ms:
+                return False
+        start_ms = self._plan.earliest(shape, 1, self._now_ms, span_ms, only=self.nodes)
+        found.append((span_ms, start_ms))
+        return start_ms < before_ms
+
+
 class VectorBackfiller:
     """The queue and the reservations of leases over a plan of nodes; see `leasehold.leasing.backfill.Backfiller`.
 
@@ -502,7 +646,6 @@ class VectorBackfiller:
         self._reserved: dict[int, Lease] = {}
         self._others: dict[int, Lease] = {}
         self._due: list[tuple[int, int, int]] = []
-        self._shapes: dict[int, MachineShape] = {}
         self._places = 0
         self._seen_places = 0
         self._looked_ms = -1
@@ -738,31 +881,31 @@ class VectorBackfiller:
     def _compress(self, now_ms: int) -> None:
         """Let each reservation, in order of arrival, use the room that was given back before it.
 
-        One machine can start earlier only on a node where room was given back. Moves give room back behind them: those
-        looked at earlier may use it at the next pass.
+        A lease can start earlier only where one of its machines can on a node where room was given back. Moves give
+        room back behind them: those looked at earlier may use it at the next pass.
         """
         plan = self.plan
-        looked_at, plan.freed = plan.freed, set()
+        freed, plan.freed = _Freed(plan, plan.freed, now_ms), set()
         for lease in list(self._reserved.values()):
             booked_ms = lease.reserved_ms
             from_ms = max(lease.earliest_ms, now_ms)
             if booked_ms <= from_ms:
                 continue
-            shape, placed, room, end_ms = self.shape(lease), lease.placed, self.room_of(lease), lease.end_ms
-            for index, amounts in room:
-                plan.plans[index].change(booked_ms, end_ms, amounts, 1)
-            only = looked_at if lease.vms == 1 else None
-            start_ms = plan.earliest(shape, lease.vms, from_ms, lease.span_ms, before_ms=booked_ms, only=only)
-            for index, amounts in room:
-                plan.plans[index].change(booked_ms, end_ms, amounts, -1)
+            shape, is_beside = self.shape(lease), freed.nodes.isdisjoint(plan.nodes_of(lease.placed))
+            if is_beside and not freed.may_help(shape, lease.span_ms, booked_ms):
+                continue
+            room, end_ms = self.room_of(lease), lease.end_ms
+            before = plan.lift(room, booked_ms, end_ms)
+            start_ms = plan.earliest(shape, 1, from_ms, lease.span_ms, before_ms=booked_ms, only=freed.nodes)
+            if lease.vms > 1 and start_ms < booked_ms:
+                start_ms = plan.earliest(shape, lease.vms, start_ms, lease.span_ms, before_ms=booked_ms)
+            plan.put_back(before)
             if start_ms < booked_ms:
                 for profile in self.books:
                     profile.give(booked_ms, end_ms, room)
                 self.book(start_ms, lease)
                 heappush(self._due, (start_ms, lease.order, lease.id))
-                looked_at = looked_at | plan.freed
-            else:
-                lease.placed = placed
+                freed = _Freed(plan, freed.nodes | plan.freed, now_ms)
         plan.was_freed = False
         if len(self._due) > 2 * len(self._reserved) + 64:
             self._due = [(lease.reserved_ms, lease.order, lease.id) for lease in self._reserved.values()]
