@@ -214,7 +214,7 @@ class Sharing:
         """
         if self.is_silent:
             return not request.claims
-        if self.book.agreements or request.claims or request.gpu_milli or self.providers.state(MEMORY):
+        if self.book.agreements or request.claims or request.gpu_milli or self.providers.know_of(MEMORY):
             return False
         may_be_preempted = request.lease_type is not LeaseType.NON_PREEMPTABLE
         return self._requires_agreement(is_foreign=request.is_foreign, may_be_preempted=may_be_preempted) is None

@@ -112,7 +112,7 @@ class Providers:
         """Name the sites that a provider speaks for."""
         return self._sites_of.get(provider, frozenset())
 
-    def state(self, resource: str) -> bool:
+    def know_of(self, resource: str) -> bool:
         """Whether any site says how much of a resource it has."""
         return (EVERYBODY, resource) in self._capacity
 
