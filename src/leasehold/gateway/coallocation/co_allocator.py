@@ -187,7 +187,9 @@ class CoAllocator:
         self.moved[coallocation.id] = coallocation
         has_begun, part = coallocation.state is CoAllocationState.RUNNING, coallocation.parts[index]
         is_done = news.state in _DONE and (has_begun or part.promise is Promise.COMMITTED)
-        if is_done or (has_begun and not news.state.is_final):
+        if has_begun and news.state is LeaseState.HELD:
+            self._take_back(coallocation, index, lease, news.reason, now_ms)
+        elif is_done or (has_begun and not news.state.is_final):
             self._claims.follow(lease, news, now_ms)
         elif news.state.is_final:
             self._claims.is_over_there(lease, news.reason, now_ms, has_begun=has_begun)
@@ -200,6 +202,16 @@ class CoAllocator:
         else:
             self._broken[coallocation.id] = Reason.COMPONENT_UNPLACEABLE
         return True
+
+    def _take_back(self, coallocation: CoAllocation, index: int, lease: Lease, reason: Reason, now_ms: int) -> None:
+        """A site cannot start a component now that it promised: it must not, once it can, as others may have it then."""
+        count_idle(coallocation, index, now_ms)
+        if coallocation.parts[index].turn + 1 == coallocation.request.leases_each:
+            self._stop(coallocation, CoAllocationState.FAILED, reason, now_ms)
+            return
+        self._claims.end(lease, reason, now_ms)
+        self.leases.replace(coallocation, index)
+        coallocation.claim_ms = now_ms
 
     def look_again(self) -> None:
         """Look in this instant at all whose components were promised a start: a site may have moved some of them."""
