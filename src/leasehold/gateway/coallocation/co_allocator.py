@@ -204,7 +204,7 @@ class CoAllocator:
         return True
 
     def _take_back(self, coallocation: CoAllocation, index: int, lease: Lease, reason: Reason, now_ms: int) -> None:
-        """A site cannot start a component now that it promised: it must not, once it can, as others may have it then."""
+        """A site cannot start a component that it promised: it must not once it can, as another may have it then."""
         count_idle(coallocation, index, now_ms)
         if coallocation.parts[index].turn + 1 == coallocation.request.leases_each:
             self._stop(coallocation, CoAllocationState.FAILED, reason, now_ms)
