@@ -265,6 +265,14 @@ class TestGivingWay:
         world.at(120, Tick("a"))
         assert state(world, 2) is STARTING
 
+    def test_guests_that_wait_get_room_behind_what_was_promised_later_for_it(self) -> None:
+        world = told(4)
+        world.at(0, own(1, 4, 60), lent(2, 1, 60, "non-preemptable", ready_s=60))
+        world.at(1, lent(3, 4, 30))
+        effects = world.at(60, LeaseIsLate(1, 1))
+        assert [world.lease(number).reserved_ms for number in (2, 3)] == [120_000, 180_000]
+        assert decided(effects) == [(number, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START) for number in (2, 3)]
+
     def test_a_guest_whose_room_a_local_user_needs_has_failed_and_is_not_begun_again(self) -> None:
         world = told(4, 4)
         world.at(0, lent(1, 4, 60, "non-preemptable"))

@@ -392,6 +392,8 @@ class Site:
             guests.appoint(guest, start_ms)
             if start_ms != promised_ms:
                 self.allocations.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
+        if guests is not None and promised:
+            replan_guests(guests, Reason.DELAYED_BY_SLOW_START, STARTS, now_ms)
         lease.overhead_ms = now_ms - lease.held_since_ms
         lease.span_ms = end_ms - lease.reserved_ms
         return end_ms > now_ms
