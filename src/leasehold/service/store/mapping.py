@@ -286,6 +286,16 @@ class Statements:
         return str(statement.compile(dialect=self._dialect, column_keys=None if names is None else list(names)))
 
 
+_STATEMENTS: dict[str, Statements] = {}
+
+
+def statements_for(dialect: Dialect) -> Statements:
+    """The statements of all stores of one dialect: each is compiled once in a process."""
+    if dialect.name not in _STATEMENTS:
+        _STATEMENTS[dialect.name] = Statements(dialect)
+    return _STATEMENTS[dialect.name]
+
+
 # --- codecs ------------------------------------------------------------------------------------------------
 
 

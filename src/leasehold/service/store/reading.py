@@ -38,7 +38,7 @@ from leasehold.service.store.filters import (
     UsageFilter,
     Visible,
 )
-from leasehold.service.store.mapping import RecordTable, Statements
+from leasehold.service.store.mapping import RecordTable, statements_for
 from leasehold.service.store.rows import (
     AGREEMENTS,
     ATTEMPTS,
@@ -174,7 +174,7 @@ class Reading:
 
     def __init__(self, engine: Engine) -> None:
         self._reading = engine
-        self._texts = Statements(engine.dialect)
+        self._texts = statements_for(engine.dialect)
 
     # Leases
 

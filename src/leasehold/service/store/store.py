@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from leasehold.model.errors import InputError, InvariantBroken
 from leasehold.service.store.errors import StoreUnavailable, translated
-from leasehold.service.store.mapping import METADATA, RecordTable, Statements
+from leasehold.service.store.mapping import METADATA, RecordTable, Statements, statements_for
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.retention import Cutoffs, drop_outputs, prune
 from leasehold.service.store.rows import SNAPSHOTS, TOKENS, SnapshotRow, TokenRow
@@ -161,7 +161,7 @@ class Store(Reading):
             make_private_file(self.path)
         super().__init__(reading_engine(url))
         engine = writing_engine(url)
-        self._statements = Statements(engine.dialect)
+        self._statements = statements_for(engine.dialect)
         self._writer = _Writer(engine, AdvisoryLock() if self.path is None else FileLock(self.path))
 
     @property

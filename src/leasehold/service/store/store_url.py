@@ -5,11 +5,14 @@ for the writer; each transaction is on the disk when it has been committed (``sy
 """
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.util import LRUCache
 
 from leasehold.model.errors import InputError, InvalidField
 
@@ -103,9 +106,30 @@ def reading_engine(url: URL) -> Engine:
 
 def _sqlite(url: URL, pragmas: tuple[str, ...], **options: object) -> Engine:
     # isolation_level None: the driver begins nothing by itself; named: rows are its parameters as they are
-    engine = create_engine(url, paramstyle="named", connect_args={"isolation_level": None}, **options)
+    engine = create_engine(
+        url,
+        paramstyle="named",
+        connect_args={"isolation_level": None},
+        execution_options={"compiled_cache": _COMPILED},
+        **options,
+    )
+    engine.dialect = _sqlite_dialect()
     event.listen(engine, "connect", _on_connect(pragmas))
     return engine
+
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(1000)
+"""The SQL of statements, by dialect and statement: what was compiled for one file is not compiled for the next."""
+
+
+@cache
+def _sqlite_dialect() -> Dialect:
+    """SQLite's dialect, which is the same for every file: it depends on the library, and there is no server."""
+    engine = create_engine("sqlite://", paramstyle="named")
+    with engine.connect():  # the dialect learns the library's version
+        pass
+    engine.dispose()
+    return engine.dialect
 
 
 def _postgresql(url: URL, **options: object) -> Engine:
