@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import needing
+from tests.service.stores import store_at
 
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.postgres import PostgresServer, postgres_server
@@ -53,7 +54,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def sqlite_store(sqlite_url: str) -> Iterator[Store]:
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     """An empty store on SQLite, for tests that are not about stores."""
-    with open_store(sqlite_url) as store:
+    with store_at(tmp_path / "store.db") as store:
         yield store

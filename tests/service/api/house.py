@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.service.stores import store_at
 from tests.waiting import until
 
 from leasehold.configuration.tables import SharingSpec
@@ -214,7 +215,7 @@ def house_in(
 ) -> Iterator[House]:
     """Build a house in a folder, its store at the URL, or else there too."""
     with (
-        open_store(url or f"sqlite:///{folder / 'store.db'}") as store,
+        open_store(url) if url else store_at(folder / "store.db") as store,
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opened(store, folder, settings, config)) as (
             federation,

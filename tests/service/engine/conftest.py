@@ -1,6 +1,5 @@
 """Live gateways whose clock is moved by hand, each with a store of its own."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
@@ -8,31 +7,23 @@ from pathlib import Path
 
 import pytest
 from tests.service.engine.examples import two_sites
+from tests.service.stores import store_at
 
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
 
 NewStore = Callable[[], AbstractContextManager[Store]]
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an empty store: to copy it takes a fifth of the time that making the tables takes."""
-    path = tmp_path_factory.mktemp("store") / "empty.db"
-    open_store(f"sqlite:///{path}").close()
-    return path
-
-
 @pytest.fixture
-def new_store(empty_store: Path, tmp_path: Path) -> NewStore:
+def new_store(tmp_path: Path) -> NewStore:
     """What opens a new store, as often as it is asked, and takes it away again."""
     numbers = count()
 
     @contextmanager
     def opened() -> Iterator[Store]:
         path = tmp_path / f"{next(numbers)}.db"
-        shutil.copy(empty_store, path)
-        with open_store(f"sqlite:///{path}") as store:
+        with store_at(path) as store:
             yield store
         path.unlink()
 

@@ -1,6 +1,7 @@
 """Notice before a preemption, and checkpoints that end it: what is ordered when. Site a has 4 VMs, saving takes 2 s."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
 from tests.service.engine.examples import S, end, guest, journal, lease, local, orders, state, story, submitted
+from tests.service.stores import store_at
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
@@ -23,7 +25,7 @@ from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.errors import CannotCheckpoint, Closed, NoSuchLease
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS, Live
 
 CANCELABLE, SUSPENDABLE, MIGRATABLE = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
@@ -213,7 +215,7 @@ def test_no_local_start_is_later_than_its_plan_by_more_than_the_notice(
     """The owner's promise, kept: local requests start when they would without guests, or so much later at most."""
     starts: dict[bool, list[int]] = {}
     for with_guests in (False, True):
-        with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/store.db") as store:
+        with TemporaryDirectory() as folder, store_at(Path(folder) / "store.db") as store:
             live = live_with(store, notice_s)
             mine: list[int] = []
             for at_s, what, number, kind, how in happenings:

@@ -16,13 +16,13 @@ from tests.gateway.random_worlds import three_sites
 from tests.gateway.turbulence import Turmoil, live_through, moving_turmoils, turmoils
 from tests.searching import examples
 from tests.service.engine.live_worlds import Listener, gateways, live_three, play_live, said_in_journal
+from tests.service.stores import store_at
 from tests.simulation.worlds import DAS2, HOUR_S, busy
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
-from leasehold.service.store.store import open_store
 from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sources import fitting, open_streams
@@ -39,7 +39,7 @@ ONE_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 def test_random_jobs_in_random_turmoil(tmp_path: Path, turmoil: Turmoil, policy: str, depth: str) -> None:
     turmoil, listener = turmoil.of_known_leases(), Listener()
     live_through(turmoil, three_sites(depth), policy, chronicle=listener)
-    with open_store(f"sqlite:///{tmp_path}/{next(NUMBERS)}.db") as store:
+    with store_at(tmp_path / f"{next(NUMBERS)}.db") as store:
         live = live_three(store, gateways(policy, depth))
         play_live(turmoil, live)
         assert not live.gateway.leases, "somebody was forgotten"
@@ -55,7 +55,7 @@ def test_three_busy_clusters_for_some_hours(tmp_path: Path) -> None:
     world = SimulatedWorld(gateway, enumerate(jobs, 1), listener)
     for _ in world.run():
         pass
-    with open_store(f"sqlite:///{tmp_path}/hours.db") as store:
+    with store_at(tmp_path / "hours.db") as store:
         live = Live(store, lambda: gateway_of(scenario, is_live=True), machines_of(scenario))
         play_live(Turmoil(tuple(jobs), ()), live)
         assert not live.gateway.leases

@@ -14,6 +14,7 @@ from tests.gateway.turbulence import Turmoil, turmoils
 from tests.searching import examples
 from tests.service.engine.examples import S, end, guest, journal, lease, local, state, submitted, two_sites
 from tests.service.engine.live_worlds import play_live
+from tests.service.stores import store_at
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
@@ -31,7 +32,7 @@ from leasehold.service.drivers.protocol import Phase, Problem, Verb
 from leasehold.service.engine.orders import MOST_ATTEMPTS
 from leasehold.service.engine.timers import START_WITHIN_MS
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
 from leasehold.testing.live import BEGIN_MS, Live
@@ -287,7 +288,7 @@ def test_nobody_is_said_to_run_whose_machines_do_not(
         )
         for name, (boot_ms, faults) in machines.items()
     }
-    with open_store(f"sqlite:///{tmp_path}/{next(NUMBERS)}.db") as store:
+    with store_at(tmp_path / f"{next(NUMBERS)}.db") as store:
 
         def make() -> Gateway:
             sites = three_sites(depth, confirms_starts=True)

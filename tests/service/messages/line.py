@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
+from tests.service.stores import store_at
+
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.settings import JobSettings
 from leasehold.leasing.overhead import OverheadModel
@@ -31,7 +33,7 @@ from leasehold.service.messages.routing import identity_of
 from leasehold.service.messages.site_status import NodeOfSite, SiteStatus
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store
 from leasehold.service.surroundings import new_id
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.parties import Provider
@@ -112,7 +114,7 @@ class World:
         with_images: Container[str] = (),
     ) -> None:
         of, stores = nodes or {}, (GATEWAY, *FAR)
-        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in stores}
+        self.stores = {name: store_at(folder / f"{name}.db") for name in stores}
         self.gateway = live_of(
             self.stores[GATEWAY],
             HOME,

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 from tests.service.messages.line import World, live_of, rows_of
+from tests.service.stores import store_at
 
 from leasehold.configuration.tables import DomainSpec
 from leasehold.model.errors import InputError, InvalidField
@@ -26,7 +27,6 @@ from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.uplink import Uplink, check_gateway
 from leasehold.service.opening import check_sites
 from leasehold.service.store.rows import LeaseRow
-from leasehold.service.store.store import open_store
 from leasehold.testing.rows import submit
 
 SUSPENDABLE, MIGRATABLE = LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
@@ -161,7 +161,7 @@ def test_an_older_store_put_back_is_noticed_before_a_message_is_lost(world: Worl
     world.exchange("far")
     world.call("far")
     call = world.on_the_line.pop().mail
-    with open_store(f"sqlite:///{tmp_path / 'older.db'}") as older:
+    with store_at(tmp_path / "older.db") as older:
         gateway = live_of(older, "home", 1)
         [answer] = gateway.do(replace(call, messages=()))
     assert isinstance(answer, InvalidField)

@@ -11,6 +11,7 @@ import pytest
 from tests.service.api.house import SETTINGS, opened
 from tests.service.discovery.pretend import BASE, KIND, NODE, Pretence, WithImages, factory, until
 from tests.service.engine.job_worlds import job
+from tests.service.stores import store_at
 
 from leasehold.jobs.job import JobState
 from leasehold.service.auth.principal import Principal, Role
@@ -20,7 +21,7 @@ from leasehold.service.drivers.registry import DRIVERS
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.messages.uplink import Uplink
-from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store import Store
 
 BUILDABLE = Buildable("base", frozenset({("gromacs", "2022.5")}))
 
@@ -80,8 +81,8 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
     for name in ("gateway", "manager"):
         (tmp_path / name).mkdir()
     with (
-        open_store(f"sqlite:///{tmp_path / 'gateway.db'}") as gateway,
-        open_store(f"sqlite:///{tmp_path / 'manager.db'}") as manager,
+        store_at(tmp_path / "gateway.db") as gateway,
+        store_at(tmp_path / "manager.db") as manager,
     ):
         yield Two(tmp_path, near, far, gateway, manager)
 

@@ -11,6 +11,7 @@ from itertools import permutations
 from pathlib import Path
 
 from tests.service.messages.line import live_of, rows_of
+from tests.service.stores import store_at
 
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.lease import LeaseState
@@ -21,7 +22,6 @@ from leasehold.service.messages.endpoints import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
 from leasehold.service.peers.summary import status_for
 from leasehold.service.store.rows import LeaseRow
-from leasehold.service.store.store import open_store
 from leasehold.service.surroundings import new_id
 from leasehold.testing.rows import submit
 
@@ -68,7 +68,7 @@ class World:
         hops: int = 1,
     ) -> None:
         self.slots, self.ways, self.hops = slots, ways, hops
-        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in slots}
+        self.stores = {name: store_at(folder / f"{name}.db") for name in slots}
         self.gateways = {name: live_of(self.stores[name], site_of(name), most, policy) for name, most in slots.items()}
         self.drained: set[str] = set()
         self.on_the_line: list[Message] = []
