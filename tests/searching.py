@@ -5,14 +5,15 @@ Hypothesis changes. ``explore`` tries ten times as many, other ones each time; i
 ``pytest tests/leasing``.
 
 Hypothesis also draws constants that it finds in the source of the modules imported so far, which depend on the tests
-that ran before, on optional packages, and on each commit. It has no setting for that, so ``quick`` and ``ci`` take
-that list from it; `tests.test_searching` notices if it no longer looks there.
+that ran before, on optional packages, and on each commit; and each worker reads all that source, for seconds. It has no
+setting for that, so ``quick`` and ``ci`` take that list from it; `tests.test_searching` notices if it no longer looks
+there.
 """
 
 import os
 
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 _USUAL = 100
@@ -34,4 +35,5 @@ def search() -> None:
     settings.register_profile("explore", settings.get_profile("ci"), derandomize=False, max_examples=examples(_USUAL))
     settings.load_profile(PROFILE)
     if settings.default is not None and settings.default.derandomize:
-        HypothesisProvider._local_constants = Constants()  # type: ignore[assignment]
+        none = Constants()
+        providers._get_local_constants = lambda: none

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -23,7 +24,6 @@ from leasehold.service.api.settings import ApiSettings
 from leasehold.sharing.records import AgreementSide
 
 SERVICE = MagicMock()  # its routes are only declared here
-DOCUMENT = create_app(SERVICE, SERVICE, SERVICE, ApiSettings(version="0")).openapi()
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Leases.submit": (LeaseSpec(vms=1, duration_s=1),),
@@ -93,8 +93,10 @@ def asked() -> Iterator[tuple[str, str]]:
                         yield made.method, made.path
 
 
-def operations() -> set[tuple[str, str]]:
-    return {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
+@cache
+def operations() -> frozenset[tuple[str, str]]:
+    document = create_app(SERVICE, SERVICE, SERVICE, ApiSettings(version="0")).openapi()
+    return frozenset((method.upper(), path) for path, item in document["paths"].items() for method in item)
 
 
 def operation_of(method: str, path: str) -> tuple[str, str]:

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.searching import PROFILE
 from tests.service.api.house import House, house_in
+
+# The cases of a fuzzer are made while tests are collected, for seconds and by every worker; make test leaves them out.
+collect_ignore = ["test_schema.py"] if PROFILE == "quick" else []
 
 
 @pytest.fixture

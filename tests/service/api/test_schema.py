@@ -11,7 +11,7 @@ from anyio import sleep_forever, to_thread
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 from starlette.types import Message, Receive, Scope, Send
-from tests.searching import PROFILE, examples
+from tests.searching import examples
 from tests.service.api.house import House, house_in
 
 from leasehold.protocol.files import A_HASH
@@ -24,8 +24,6 @@ from leasehold.service.peers.peers import PeerLinks
 
 CONFIG = {
     "generation": {"deterministic": True, "max-examples": examples(30), "database": "none"},
-    # its thousands of cases are made while tests are collected, by every worker
-    "phases": {"coverage": {"enabled": PROFILE != "quick"}},
     "checks": {
         # what is well-formed may still make no sense: a deadline for a cancelable lease, roles that exclude
         # each other; that those are refused with a reason is tested field by field elsewhere

@@ -9,19 +9,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import boto3
-from moto.backends import get_backend
-from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
-from moto.ec2.responses import general
-from moto.server import ThreadedMotoServer
 from tests.service.drivers.sites import REFERENCE_MIPS, Clock
 
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.drivers.ec2.driver import LEASE
 from leasehold.service.drivers.protocol import Driver, DriverSetup
 from leasehold.service.drivers.registry import driver
+
+# moto takes more than a second to import, and whatever is collected imports this module
+if TYPE_CHECKING:
+    from moto.ec2.models.instances import Instance, InstanceBackend
 
 REGION = "eu-west-1"
 ACCOUNT = "123456789012"
@@ -36,6 +35,8 @@ _SLEEP = re.compile(r"^\( sleep ([\d.]+) \)", re.MULTILINE)
 @contextmanager
 def moto_server() -> Iterator[str]:
     """Run moto's server, and give its address."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - see above
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
@@ -58,17 +59,21 @@ class Cloud:
     @property
     def client(self) -> Any:
         """A client of our own."""
+        import boto3  # noqa: PLC0415 - see above
+
         return boto3.client("ec2", region_name=REGION, endpoint_url=self.url)
 
     @property
     def _backend(self) -> Any:
+        from moto.backends import get_backend  # noqa: PLC0415 - see above
+
         return get_backend("ec2")[ACCOUNT][REGION]
 
     def clear(self) -> None:
         """Let there be no machines; a new backend would take a second to lay its networks."""
         self._backend.reservations.clear()
 
-    def instances(self, *states: str) -> list[Instance]:
+    def instances(self, *states: str) -> list["Instance"]:
         """List the machines in these states; all where none is named."""
         there: list[Instance] = [
             one for reservation in list(self._backend.reservations.values()) for one in reservation.instances
@@ -83,22 +88,27 @@ class Cloud:
             if naps and self._worked_ms[one.id] >= float(naps[1]) * 1000:
                 self.shut_down(one)
 
-    def shut_down(self, one: Instance, reason: str = "Client.InstanceInitiatedShutdown") -> None:
+    def shut_down(self, one: "Instance", reason: str = "Client.InstanceInitiatedShutdown") -> None:
         """Stop a machine, for a reason."""
+        from moto.ec2.models.instances import StateReason  # noqa: PLC0415 - see above
+
         one.stop()
         one.state_reason = StateReason(reason, reason)
 
 
 def lacking(monkeypatch: Any, cloud: Cloud) -> None:
     """Put in what moto leaves out."""
+    from moto.ec2.models.instances import Instance, InstanceBackend, StateReason  # noqa: PLC0415 - see above
+    from moto.ec2.responses import general  # noqa: PLC0415 - see above
+
     launch, stop, asked = InstanceBackend.run_instances, Instance.stop, dict[str, Any]()
 
-    def launch_once(backend: InstanceBackend, *said: Any, **more: Any) -> Any:
+    def launch_once(backend: "InstanceBackend", *said: Any, **more: Any) -> Any:
         token = more["client_token"]
         asked[token] = asked.get(token) or launch(backend, *said, **more)
         return asked[token]
 
-    def hibernate(one: Instance) -> Any:
+    def hibernate(one: "Instance") -> Any:
         state = stop(one)
         if one.hibernation_options:
             one.state_reason = StateReason("", "Client.UserInitiatedHibernate")
