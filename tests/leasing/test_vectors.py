@@ -333,3 +333,11 @@ def test_a_node_is_searched_as_if_every_start_were_tried(
         assert room is None or room[0] == plan.low(start_ms, start_ms + span_ms)
     first_ms = next((start_ms for start_ms, count in fit.items() if count and start_ms < before_ms), NEVER_MS)
     assert plan.earliest(from_ms, span_ms, want, before_ms) == first_ms
+
+
+def test_nothing_is_kept_of_shapes_that_name_their_nodes() -> None:
+    """Each is of one request: a gateway that kept them would grow with every job."""
+    profile = VectorProfile(ALIKE)
+    assert [profile.machines(MachineShape(1, 1, nodes=names)) for names in (("n0",), ("n1", "n2"))] == [1, 2]
+    assert not profile._machines
+    assert not profile._wants

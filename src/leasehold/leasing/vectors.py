@@ -343,7 +343,9 @@ class VectorProfile:
         """How many machines of this shape the empty site has room for."""
         known = self._machines.get(shape)
         if known is None:
-            known = self._machines[shape] = sum([self.nodes[i].machines(shape) for i, _ in self.wants(shape)])
+            known = sum([self.nodes[i].machines(shape) for i, _ in self.wants(shape)])
+            if not shape.nodes:  # see `wants`
+                self._machines[shape] = known
         return known
 
     def room_of(self, shape: MachineShape, placed: Placed) -> NodeRoom:
