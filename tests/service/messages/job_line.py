@@ -11,6 +11,7 @@ from leasehold.jobs.job import AttemptState, JobState
 from leasehold.matching.devices import devices_of
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
+from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
 from leasehold.service.commands import (
     AskForFiles,
@@ -18,9 +19,11 @@ from leasehold.service.commands import (
     CancelJob,
     GuestFiles,
     GuestOutput,
+    Happened,
     JobNodesOffered,
     JobNodesSeen,
     JobOutput,
+    JobSiteSilent,
     SubmitJob,
 )
 from leasehold.service.drivers.emulated.options import EmulatedNode
@@ -67,6 +70,30 @@ class JobWorld(World):
 
     def live_at(self, name: str) -> Live:
         return self.gateway if name == HOME else self.sites[name]
+
+    def happen(self, action: str, which: int) -> None:
+        """Let one thing happen to the line or to who is on it; ``which`` says to what, where there are several."""
+        what, _, name = action.partition(" ")
+        index = which % max(1, len(self.on_the_line))
+        match what:
+            case "call":
+                self.call(name)
+            case "lose" if self.on_the_line:
+                self.on_the_line.pop(index)
+            case "deliver" if self.on_the_line:
+                self.deliver(index, again=name == "again")
+            case "kill":
+                self.restart(name)
+            case "look":
+                self.look(name)
+            case "silent":
+                self.fall_silent(name)
+            case "pass":
+                self.pass_time(int(name))
+
+    def fall_silent(self, name: str) -> None:
+        """The gateway has not heard of a manager for so long that it counts as silent."""
+        self.gateway.do(Happened(SiteFellSilent(name)), JobSiteSilent(name, "its manager does not call"))
 
     # What is done beside the engines
 

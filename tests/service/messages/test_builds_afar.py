@@ -16,8 +16,7 @@ from tests.service.messages.build_line import GROMACS, KEY, Builder, BuildWorld
 from tests.service.messages.line import FAR, HOME
 
 from leasehold.jobs.job import AttemptState, JobReason, JobState
-from leasehold.model.event import SiteFellSilent
-from leasehold.service.commands import Happened, JobSiteSilent, MessageBatch
+from leasehold.service.commands import MessageBatch
 from leasehold.service.drivers.facts import Buildable
 from leasehold.service.engine.images import MOST_FAILED, MOST_ORDERED, NOTHING_BUILT, NOWHERE
 from leasehold.service.engine.remote_jobs import FOR_THE_GATEWAY
@@ -354,7 +353,7 @@ class TestFailing:
     ) -> None:
         wants(alone)
         alone.to_and_fro(2)
-        alone.gateway.do(Happened(SiteFellSilent("north")), JobSiteSilent("north", "its manager does not call"))
+        alone.fall_silent("north")
         record = alone.job().record
         assert (record.state, record.reason) == (JobState.WAITING, JobReason.IMAGE_FAILED)
         assert record.what == "north does not answer: its manager does not call"
@@ -367,10 +366,10 @@ class TestFailing:
 
     def test_a_silent_one_is_asked_for_nothing(self, world: BuildWorld) -> None:
         """As long as another can do it; and where none can, nodes are waited for."""
-        world.gateway.do(Happened(SiteFellSilent("north")), JobSiteSilent("north", "its manager does not call"))
+        world.fall_silent("north")
         wants(world)
         assert (len(asked_of(world, "far")), asked_of(world, "north")) == (1, [])
-        world.gateway.do(Happened(SiteFellSilent("far")), JobSiteSilent("far", "its manager does not call"))
+        world.fall_silent("far")
         assert world.job().record.reason is JobReason.IMAGE_FAILED
         wants(world)
         assert (world.state(2), world.job(2).record.reason) == (JobState.WAITING, JobReason.NODES_DOWN)
@@ -530,21 +529,12 @@ def test_whoever_is_killed_at_whatever_step_an_image_is_built_and_the_job_is_don
         world.close()
 
 
-def happen(world: BuildWorld, action: str, which: int) -> None:  # noqa: C901 - one case for each
+def happen(world: BuildWorld, action: str, which: int) -> None:
     """Let one thing happen; ``which`` says to what, where there are several."""
     what, _, name = action.partition(" ")
-    index = which % max(1, len(world.on_the_line))
     match what:
-        case "call":
-            world.call(name)
-        case "lose" if world.on_the_line:
-            world.on_the_line.pop(index)
-        case "deliver" if world.on_the_line:
-            world.deliver(index, again=name == "again")
-        case "kill":
-            world.restart(name)
         case "look":
-            world.look(name)
+            world.happen(action, which)
             world.see_images()
         case "finish":
             world.finish(name)
@@ -553,14 +543,12 @@ def happen(world: BuildWorld, action: str, which: int) -> None:  # noqa: C901 - 
         case "buildable":
             found = [Buildable("debian", GROMACS), Buildable("debian", GROMACS | {("bc", "1")}), None]
             world.builders[name].buildable = found[which % 3]
-        case "silent":
-            world.gateway.do(Happened(SiteFellSilent(name)), JobSiteSilent(name, "its manager does not call"))
         case "job":
             wants(world)
         case "cancel":
             world.cancel_job(1)
-        case "pass":
-            world.pass_time(int(name))
+        case _:
+            world.happen(action, which)
 
 
 _ACTIONS = st.sampled_from(

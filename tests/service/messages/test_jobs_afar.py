@@ -533,25 +533,12 @@ def test_its_user_may_cancel_it_at_any_step(tmp_path: Path) -> None:
         world.close()
 
 
-def happen(world: JobWorld, action: str, which: int) -> None:  # noqa: C901 - one case for each
+def happen(world: JobWorld, action: str, which: int) -> None:
     """Let one thing happen; ``which`` says to what, where there are several."""
     what, _, name = action.partition(" ")
-    index = which % max(1, len(world.on_the_line))
     match what:
-        case "call":
-            world.call(name)
-        case "lose" if world.on_the_line:
-            world.on_the_line.pop(index)
-        case "deliver" if world.on_the_line:
-            world.deliver(index, again=name == "again")
-        case "kill":
-            world.restart(name)
-        case "look":
-            world.look(name)
         case "offer":
             world.offer(name, **{NODES[name][which % len(NODES[name])].name: which % 3})
-        case "silent":
-            world.gateway.do(Happened(SiteFellSilent(name)), JobSiteSilent(name, "its manager does not call"))
         case "dies":
             node = NODES[name][which % len(NODES[name])].name
             world.sites[name].sites[name].machines.inject(node, Fault.NODE_DIED, world.gateway.now_ms, 20_000)
@@ -559,8 +546,8 @@ def happen(world: JobWorld, action: str, which: int) -> None:  # noqa: C901 - on
             world.submit_at(name, FAR[name], 15_000)
         case "ask":
             world.ask_again()
-        case "pass":
-            world.pass_time(int(name))
+        case _:
+            world.happen(action, which)
 
 
 _ACTIONS = st.sampled_from(
