@@ -38,6 +38,16 @@ from leasehold.testing.worlds import site
 
 S = LeaseState
 KINDS = st.sampled_from(list(LeaseType))
+DAY_MS = 86_400_000
+Step = tuple[int, LeaseType] | tuple[LeaseState, Reason] | bool
+REPORTS = [
+    (S.RUNNING, Reason.ROOM_FREE),
+    (S.FAILED, Reason.MACHINES_LOST),
+    (S.REFUSED, Reason.ROOM_IN_USE),
+    (S.CANCELLED, Reason.HANDED_BACK),
+]
+STEPS: st.SearchStrategy[Step] = st.one_of(st.tuples(st.integers(1, 8), KINDS), st.sampled_from(REPORTS), st.booleans())
+"""A request; what the peer says of the last lease that it has; whether the own site lends."""
 
 
 def peer(name: str = "north", slots: int = 8, free: int | None = None) -> RemoteSite:
@@ -64,7 +74,8 @@ class Told:
         self._invariants = Invariants(self.gateway)
 
     def _make(self) -> Gateway:
-        routing = Routing(routing_policy(self._policy)(Random(0)), try_elsewhere=self._try_elsewhere)
+        policy = routing_policy(self._policy)(Random(0))
+        routing = Routing(policy, try_elsewhere=self._try_elsewhere, max_restarts=3)
         gateway = Gateway([site("own", self._own)], routing)
         for name, terms in self._terms.items():
             gateway.peering.agree(name, terms)
@@ -253,6 +264,37 @@ class TestWhoIsAsked:
         told = Told(peer("a"), policy=policy)
         told.submit(8, kind)
         assert closed(told.report(S.REFUSED, Reason.ROOM_IN_USE)) == [(S.REFUSED, Reason.ROOM_IN_USE)]
+
+    @pytest.mark.parametrize("policy", sorted(ROUTING_POLICIES))
+    def test_what_lost_its_machines_there_is_offered_again_whatever_the_policy_would_wait_for(
+        self, policy: str
+    ) -> None:
+        told = Told(peer(), policy=policy)
+        told.submit(8)
+        told.report(S.RUNNING)
+        assert offered([*told.report(S.FAILED, Reason.MACHINES_LOST), *told.tell(Tick())]) == ["north"]
+
+    @given(st.sampled_from(sorted(ROUTING_POLICIES)), st.lists(STEPS, max_size=12))
+    @settings(max_examples=examples(150), deadline=None)
+    def test_a_policy_holds_only_what_it_could_send_somewhere(self, policy: str, steps: list[Step]) -> None:
+        told, lends = Told(peer(), policy=policy), True
+        for step in steps:
+            match step:
+                case int() as vms, LeaseType() as kind:
+                    told.submit(vms, kind)
+                case LeaseState() as state, reason:
+                    for lease in [one for one in told.gateway.leases.values() if one.site == "north"][-1:]:
+                        told.report(state, reason, lease.id)
+                case bool():
+                    lends = step
+                    told.tell(LendingChanged("own", lends=step))
+            while running := [one for one in told.gateway.leases.values() if one.held_since_ms >= 0]:
+                told.tell(*(LeaseEnded(one.id, one.incarnation) for one in running))
+            told.now_ms += DAY_MS
+            told.tell(Tick())
+            pending = told.gateway.pending
+            left_to_it = [lease.vms for number, lease in pending.held.items() if number not in pending.awaits_room]
+            assert not left_to_it or (lends and max(left_to_it) <= 4), left_to_it
 
     def test_a_silent_one_is_waited_for(self) -> None:
         told = Told(peer())

@@ -157,6 +157,18 @@ class Dispatcher:
             sites = [site for site in sites if self._registry.hands_over(site.name)]
         return self._registry.able(lease.request, sites, self._pending.refused_by.get(lease.id, ()))
 
+    def without_site(self, leases: Iterable[Lease]) -> list[Lease]:
+        """List those that no site could take which takes guests now: about them no policy can decide."""
+        federation = self._registry.federation
+        takes_guests = {site.name for site in self._registry.open(federation.sites)}
+        return [
+            lease
+            for lease in leases
+            if not any(
+                site.name in takes_guests for site in self.able(lease, federation.wide_enough(lease.request.slots))
+            )
+        ]
+
     def waits_for_peers(self, lease: Lease) -> bool:
         """Whether only peers could take it, and no site or peer that was asked has refused it yet."""
         return lease.id not in self._pending.refused_by and self._peering.might_take(lease)
@@ -566,25 +578,29 @@ class RetryLoop:
     def _picked(self, now_ms: int) -> tuple[Sequence[Waiting], int | None]:
         """Ask the policy what is to be decided on now, suspended guests first, unless it wants to rest.
 
-        Returns until when nothing changes by itself for it, too.
+        It is not asked about those that no site can take now: they come first. Returns until when nothing changes by
+        itself for it, too.
         """
         pending = self._pending
         if now_ms < self._looks_again_ms:
             return (), self._looks_again_ms
-        held = [pending.describe(lease) for lease in pending.held.values() if lease.id not in pending.awaits_room]
+        at_gateway = [lease for lease in pending.held.values() if lease.id not in pending.awaits_room]
+        without_site = dict.fromkeys(lease.id for lease in self._dispatcher.without_site(at_gateway))
+        homeless = [pending.describe(pending.held[lease_id]) for lease_id in without_site]
+        held = [pending.describe(lease) for lease in at_gateway if lease.id not in without_site]
         if self._pool.leases:
             held = [*self._relocator.candidates(now_ms), *held]
         self._is_looking = bool(held)
         if not held:
-            return (), now_ms + LONGEST_SLEEP_MS
+            return homeless, now_ms + LONGEST_SLEEP_MS
         sites = self._registry.open(self._registry.federation.sites)
         self._dispatcher.look_anew()  # how long a selection holds follows from what was asked for it alone
         selection = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
         if not isinstance(selection, Selection):
-            return selection, None
+            return [*homeless, *selection], None
         self._rests_ms = selection.rests_ms
         self._looks_again_ms = now_ms + selection.rests_ms
-        return selection.ripe, min(selection.again_ms, now_ms + LONGEST_SLEEP_MS)
+        return [*homeless, *selection.ripe], min(selection.again_ms, now_ms + LONGEST_SLEEP_MS)
 
     def _sleep(self, again_ms: int, now_ms: int) -> None:
         """Leave out the ticks before the first look that can change something, or before a guest is urgent."""
