@@ -135,6 +135,25 @@ class TestWhatIf:
         assert found.of("far", "guests_started").changed == 2  # what was offered to it already
         assert 0 < found.of("far", "utilisation_pct").as_is <= 100
 
+    @given(st.integers(10, 300))
+    @settings(max_examples=examples(25), deadline=None)
+    def test_where_too_much_happens_both_futures_end_earlier_and_at_the_same_time(self, most: int) -> None:
+        history = tuple(
+            PastRequest(NOW_MS - 1000 * n, "", 7, 5000, 5000, "ada", lease_type=LeaseType.SUSPENDABLE)
+            for n in range(1, 20)
+        )
+        busy = replace(snapshot(), history=history)
+        how = Forecast(replications=3, horizon_ms=3_600_000, most_instants=most)
+        found = compare(busy, [Drain("far")], how)
+        assert found.is_shortened is (found.horizon_ms < how.horizon_ms)
+        assert found.replications == 3
+        assert found == replace(
+            compare(busy, [Drain("far")], Forecast(replications=3, horizon_ms=found.horizon_ms)),
+            is_shortened=found.is_shortened,
+        )
+        if most <= 20:
+            assert found.is_shortened
+
     def test_a_site_elsewhere_has_another_size(self) -> None:
         waiting = snapshot(there(1, 7, LeaseState.WAITING), there(2, 7, LeaseState.WAITING))
         larger = compare(waiting, [ChangeSite("far", slots=14)], Forecast(replications=2, horizon_ms=12_000))

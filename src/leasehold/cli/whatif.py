@@ -246,8 +246,8 @@ def _show(found: "WhatIf") -> None:
     answer_table(["site", "", "as it is", "changed", "difference", "95 % interval"], rows, range(2, 6))
     span = times.show_duration(found.horizon_s)
     answer(f"\nMeans over {found.replications} pairs of futures of {span} from {times.show_moment(found.taken_at)}.")
-    if found.cut_off:
-        answer(f"In {found.cut_off} of them too much happened to go on to the end: a shorter --horizon shows more.")
+    if found.is_shortened:
+        answer("They go less far than was asked for: too much happens until then to simulate it all.")
 
 
 def _row(one: "WhatIfFigure") -> list[str]:
@@ -255,9 +255,9 @@ def _row(one: "WhatIfFigure") -> list[str]:
 
     def shown(value: float) -> str:
         if one.name.endswith("_s"):
-            sign = "-" if value < 0 else ""
-            return f"{sign}{times.show_duration(abs(value))}"
-        return f"{value:,.1f}"
+            shown = times.show_duration(abs(value))
+            return f"-{shown}" if value < 0 and shown != times.show_duration(0) else shown
+        return f"{value:z,.1f}"
 
     span = f"{shown(one.difference_from)} .. {shown(one.difference_to)}" if one.is_clear else "none that is clear"
     same = one.difference == one.difference_from == one.difference_to == 0

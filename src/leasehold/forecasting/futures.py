@@ -501,6 +501,7 @@ class Forecast:
     ``seed``          of all chance
     ``horizon_ms``    how far beyond the snapshot; what has not happened by then is not known
     ``to_the_end``    until the leases are over; else until each has started
+    ``most_instants`` after so many instants a future is over, whatever has not happened by then
     ``may_go_on``     asked between replications: whether there is time for one more; the first is always made
     """
 
@@ -508,6 +509,7 @@ class Forecast:
     seed: int = 0
     horizon_ms: int = 30 * 86_400_000
     to_the_end: bool = True
+    most_instants: int = MOST_INSTANTS
     may_go_on: Callable[[], bool] = lambda: True
 
 
@@ -544,7 +546,7 @@ def simulate(
         _note_what_holds(world.gateway, snapshot, fates, recorder)
         for instants, _ in enumerate(world.run(until_ms)):
             left = recorder.open if how.to_the_end else recorder.to_start
-            if not left or instants >= MOST_INSTANTS:
+            if not left or instants >= how.most_instants:
                 break
         world.future.fates, world.future.until_ms = fates, world.now_ms
         futures.append(world.future)

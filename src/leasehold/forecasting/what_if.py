@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 
 from leasehold.configuration.policies import find_routing_policy, find_victim_policy
 from leasehold.configuration.tables import DomainSpec
-from leasehold.forecasting.futures import MOST_INSTANTS, Forecast, FutureWorld, confirming, learnt_by
+from leasehold.forecasting.futures import Forecast, FutureWorld, confirming, learnt_by
 from leasehold.forecasting.learnt import Arrivals, RunTimes
 from leasehold.forecasting.snapshot import Snapshot, SnapshotSite, running
 from leasehold.forecasting.world import Handler
@@ -289,12 +289,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of it; ``cut_off`` says in how many replications too much happened to go on to the horizon."""
+    """What came of it, over the same time in all futures.
+
+    ``horizon_ms``    how far they go: less than was asked for (``is_shortened``) where too much happens until then
+    """
 
     taken_ms: int
     horizon_ms: int
     replications: int
-    cut_off: int
+    is_shortened: bool
     figures: tuple[Figure, ...]
 
     def of(self, site: str, name: str) -> Figure:
@@ -383,8 +386,22 @@ class _Counter:
                 self._waited(lease, now_ms, started=False)
 
 
+_Figures = dict[tuple[str, str], float]
+"""Of one future: by site and name."""
+
+_FEWEST = 2
+"""Pairs that an interval needs, however long they take."""
+
+_LEEWAY = 0.8
+"""How much of what the first futures reached the others, in which other things happen, are to reach as well."""
+
+
 def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Comparison:
-    """Simulate both futures as often as asked for, until the horizon; raises InvalidField or UnknownName."""
+    """Simulate both futures as often as asked for, until the horizon; raises InvalidField or UnknownName.
+
+    Where one of them would take more instants than `Forecast.most_instants`, all end at the time that it had reached
+    then: figures of different times could not be compared.
+    """
     changed, load, first = snapshot, 1.0, list[Event]()
     for change in changes:
         changed = change.apply(changed)
@@ -392,49 +409,53 @@ def compare(snapshot: Snapshot, changes: Sequence[Change], how: Forecast) -> Com
         load = change.load if isinstance(change, Load) else load
     run_times, arrivals = learnt_by(snapshot)
     learnt = run_times.with_running(running(snapshot)), arrivals
-    slots, other_slots = snapshot.sizes, changed.sizes
-    as_is: list[dict[tuple[str, str], float]] = []
-    with_it: list[dict[tuple[str, str], float]] = []
-    cut_off = 0
-    for replication in range(how.replications):
-        if len(as_is) > 1 and not how.may_go_on():
-            break
-        before, was_cut = _figures(snapshot, learnt, how, replication, slots)
-        after, is_cut = _figures(changed, learnt, how, replication, other_slots, first=first, load=load)
-        cut_off += was_cut or is_cut
-        as_is.append(before)
-        with_it.append(after)
-    sites = [ALL_SITES, *dict.fromkeys([*slots, *other_slots])]
+    span_ms = how.horizon_ms
+    as_is: list[_Figures] = []
+    with_it: list[_Figures] = []
+    while len(as_is) < how.replications and (len(as_is) < _FEWEST or how.may_go_on()):
+        replication = len(as_is)
+        before, reached_ms = _figures(snapshot, learnt, how, span_ms, replication)
+        after: _Figures = {}
+        if reached_ms == span_ms:
+            after, reached_ms = _figures(changed, learnt, how, span_ms, replication, first=first, load=load)
+        if reached_ms < span_ms:
+            span_ms = max(1, round(reached_ms * _LEEWAY))
+            as_is.clear()
+            with_it.clear()
+        else:
+            as_is.append(before)
+            with_it.append(after)
+    sites = [ALL_SITES, *dict.fromkeys([*snapshot.sizes, *changed.sizes])]
     figures = tuple(_paired(site, name, as_is, with_it) for site in sites for name in FIGURES)
-    return Comparison(snapshot.taken_ms, how.horizon_ms, len(as_is), cut_off, figures)
+    return Comparison(snapshot.taken_ms, span_ms, len(as_is), span_ms < how.horizon_ms, figures)
 
 
 def _figures(
     snapshot: Snapshot,
     learnt: tuple[RunTimes, Arrivals],
     how: Forecast,
+    span_ms: int,
     replication: int,
-    slots: Mapping[str, int],
     *,
     first: Sequence[Event] = (),
     load: float = 1.0,
-) -> tuple[dict[tuple[str, str], float], bool]:
+) -> tuple[_Figures, int]:
+    """Count in one future, and say how much of its time it reached."""
     counter = _Counter(snapshot.taken_ms, confirming(snapshot))
     world = FutureWorld(snapshot, *learnt, how.seed, replication, [counter], load=load)
     if first:
         world.step(snapshot.taken_ms, list(first))
-    until_ms = snapshot.taken_ms + how.horizon_ms
-    is_cut = sum(1 for _ in islice(world.run(until_ms), MOST_INSTANTS)) == MOST_INSTANTS
-    end_ms = world.now_ms if is_cut else until_ms
-    counter.finish(world.open_leases(), end_ms)
-    span_ms = max(1, end_ms - snapshot.taken_ms)
-    sizes = {ALL_SITES: sum(slots.values()), **slots}
+    until_ms = snapshot.taken_ms + span_ms
+    if sum(1 for _ in islice(world.run(until_ms), how.most_instants)) == how.most_instants:
+        return {}, min(world.now_ms - snapshot.taken_ms, span_ms - 1)
+    counter.finish(world.open_leases(), until_ms)
+    sizes = {ALL_SITES: sum(snapshot.sizes.values()), **snapshot.sizes}
     empty = _Count()
     return {
         (site, name): value
         for site, size in sizes.items()
         for name, value in counter.counts.get(site, empty).figures(size, span_ms).items()
-    }, is_cut
+    }, span_ms
 
 
 _T_975 = (

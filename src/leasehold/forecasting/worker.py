@@ -29,6 +29,8 @@ from leasehold.model.request import LeaseType, Request
 LENGTH = 8
 _NICE = 5
 _PATIENCE = 6
+_MOST_COMPARED = 5_000
+"""Instants of one future of what-if: so few that some pairs of them are simulated in the time that a gateway gives."""
 """How many times its budget of processor time a forecast may take by the clock, where the machine is busy."""
 _ESTIMATES = TypeAdapter(list[LeaseEstimates])
 _COMPARISON = TypeAdapter(Comparison)
@@ -143,7 +145,9 @@ def _answer(asked: Mapping[str, Any], body: bytes) -> bytes:
     may_go_on = partial(_is_left, cpu_until_s, until_s)
     if "changes" in asked:
         changes = _CHANGES.validate_json(json.dumps(asked["changes"]), strict=True)
-        how = Forecast(asked["replications"], asked["seed"], asked["horizon_ms"], may_go_on=may_go_on)
+        how = Forecast(
+            asked["replications"], asked["seed"], asked["horizon_ms"], most_instants=_MOST_COMPARED, may_go_on=may_go_on
+        )
         return _COMPARISON.dump_json(compare(snapshot, changes, how))
     how = Forecast(asked["replications"], asked["seed"], may_go_on=may_go_on)
     if "foresee" in asked:

@@ -172,7 +172,7 @@ class WhatIfFigure(ResponseModel):
 
 FIGURE_NAMES = {
     "own_wait_s": "own users wait",
-    "own_delayed": "own users who wait",
+    "own_delayed": "own requests that wait",
     "guest_wait_s": "guests wait",
     "guests_started": "guests started",
     "preemptions": "preemptions",
@@ -186,9 +186,9 @@ class WhatIf(ResponseModel):
     """Two futures side by side; both meet the same requests and run times."""
 
     taken_at: Moment
-    horizon_s: Seconds
+    horizon_s: Seconds = Field(description="How far all futures go.")
     replications: int
-    cut_off: int = Field(description="Replications that were given up before the horizon: too much happened.")
+    is_shortened: bool = Field(description="Whether that is less than was asked for: too much happens until then.")
     figures: tuple[WhatIfFigure, ...]
 
 
@@ -198,7 +198,7 @@ def show_comparison(found: "Comparison") -> WhatIf:
         taken_at=moment_at(found.taken_ms),
         horizon_s=show_duration(found.horizon_ms),
         replications=found.replications,
-        cut_off=found.cut_off,
+        is_shortened=found.is_shortened,
         figures=tuple(
             WhatIfFigure.of(one, difference_from=one.low, difference_to=one.high, is_clear=one.is_clear)
             for one in found.figures

@@ -388,7 +388,10 @@ class Forecasts:
     async def _snapshot_and_jobs(self) -> tuple[Snapshot, list[WaitingJob]]:
         terms = self._terms()
         snapshot, jobs = await self._thread.ask(lambda engine: (engine.snapshot(terms), waiting_jobs(engine)))
-        return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot)), jobs
+        return await self._with_history(snapshot), jobs
+
+    async def _with_history(self, snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, history=await asyncio.to_thread(self._history, snapshot))
 
     def _history(self, snapshot: Snapshot) -> tuple[PastRequest, ...]:
         """Read what has closed since the last time, and give the last requests, closed and open ones."""
@@ -420,12 +423,13 @@ class Forecasts:
         terms = replace(self._terms(), seed=Random(self._clock()).getrandbits(32))
         recorder = await self._thread.ask(lambda engine: engine.record(terms, lambda: make(terms), MOST_INSTANTS))
         try:
+            snapshot = await self._with_history(recorder.snapshot)
             await asyncio.sleep(for_s)
         finally:
             is_whole = await self._thread.ask(_stop(recorder))
         if not is_whole:
             raise Unavailable("the gateway was changed while it was recorded: ask again")
-        return recorder.recording()
+        return replace(recorder.recording(), snapshot=snapshot)
 
     async def compare(self, changes: Iterable[Json], *, horizon_ms: int, replications: int, seed: int) -> Comparison:
         """Say what changes would change; raises InvalidField, Unavailable and ForecastFailed."""

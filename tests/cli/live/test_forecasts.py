@@ -38,7 +38,8 @@ FIGURE = {
     "difference_from": 30.0, "difference_to": 150.0, "is_clear": True,
 }  # fmt: skip
 WHAT_IF = {
-    "taken_at": "2026-11-21T10:56:00.000Z", "horizon_s": 7200, "replications": 20, "cut_off": 0, "figures": [FIGURE],
+    "taken_at": "2026-11-21T10:56:00.000Z", "horizon_s": 7200, "replications": 20, "is_shortened": False,
+    "figures": [FIGURE],
 }  # fmt: skip
 
 

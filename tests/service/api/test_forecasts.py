@@ -1,6 +1,5 @@
 """Forecasts over HTTP: estimates that come true are scored, what-if, and snapshots that are decided again alike."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -238,15 +237,19 @@ def test_what_a_served_gateway_decides_is_decided_again_to_the_bit(house: House)
 
 def test_a_snapshot_comes_as_a_file_that_can_be_read(house: House, tmp_path: Path) -> None:
     admin = house.token(Role.FEDERATION_ADMIN)
-    lease = house.submit(house.token(), vms=2)["id"]
+    token = house.token()
+    house.ask("DELETE", f"/v1/leases/{house.submit(token, vms=7)['id']}", token)
+    until(lambda: not house.ask("GET", "/v1/leases?open=true", token).json()["leases"])
+    lease = house.submit(token, vms=2)["id"]
     answer = house.ask("GET", "/v1/snapshot?record_s=1", admin)
     assert answer.status_code == 200
     write_content(tmp_path / "s.json.gz", answer.content)
     recording = read(tmp_path / "s.json.gz")
     assert [one.id for one in recording.snapshot.leases] == [lease]
+    assert [one.vms for one in recording.snapshot.history] == [7, 2]
     assert replay(recording).difference is None
-    alone = json.loads(house.ask("GET", "/v1/snapshot", admin).content.splitlines()[0])
-    assert alone["format"] == "leasehold-snapshot"
+    write_content(tmp_path / "alone.json.gz", house.ask("GET", "/v1/snapshot", admin).content)
+    assert read(tmp_path / "alone.json.gz").snapshot.history == recording.snapshot.history
 
 
 def _far(house: House) -> Callable[..., None]:
