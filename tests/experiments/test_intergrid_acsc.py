@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.plan import LAST, STUDIES, Term, plan
+from leasehold.experiments.intergrid.plan import LAST, STUDIES, Term, configuration_named, plan
 from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer
@@ -90,6 +90,15 @@ def test_without_preemption_fewer_local_requests_are_served() -> None:
     assert never["vms_preempted"] == 0
     assert preempting["local_served_pct"] > never["local_served_pct"]
     assert preempting["local_served_pct"] == pytest.approx(100 - preempting["local_rejection_pct"])
+
+
+def test_the_sweep_that_is_not_of_the_publication_is_of_shorter_runs() -> None:
+    """Its sites are full, and a run of two days takes minutes; also where it meets the others, its runs are its own."""
+    whole, quick = plan("acsc2011"), plan("acsc2011", 6)
+    hours = {letter: {whole.configurations[one].hours for one in whole.names_for([f"1{letter}"])} for letter in "cde"}
+    assert hours == {"c": {48}, "d": {48}, "e": {6}}
+    assert sorted(whole.names_for(["1e"])) == sorted(quick.names_for(["1e"]))
+    assert all(configuration_named(one) == quick.configurations[one] for one in quick.names_for(["1e"]))
 
 
 def test_the_headline_is_a_claim_of_its_own() -> None:

@@ -84,16 +84,16 @@ class Series:
         self.reading = reading
         self._results = results
 
-    def at(self, point: str, policy: str, metric: str) -> Values:
-        """Give one value for each replication."""
-        return np.asarray(self._results[self._plan.name_of(self.reading, point, policy)][metric])
+    def at(self, point: Point, policy: str, metric: str, sweep: Sweep) -> Values:
+        """Give one value for each replication, at a point of a sweep."""
+        return np.asarray(self._results[self._plan.name_of(self.reading, point.name, policy, sweep)][metric])
 
     def of(self, claim: FigureClaim, contrast: Contrast) -> Values:
         """Give the value of a contrast of a claim, for each replication."""
         figure = self._plan.study.figures[claim.figure]
         sweep = self._plan.sweeps[figure.letter]
         terms = [
-            term.times * np.mean([self.at(one.name, term.policy, figure.metric) for one in points], axis=0)
+            term.times * np.mean([self.at(one, term.policy, figure.metric, sweep) for one in points], axis=0)
             for term in contrast
             for points in [points_at(sweep, term.where)]
         ]
@@ -105,9 +105,9 @@ class Series:
 
     def whole(self, figure: PublishedFigure) -> Values:
         """Give all values of a figure: by policy, point and replication."""
-        points = self._plan.sweeps[figure.letter].points
+        sweep = self._plan.sweeps[figure.letter]
         return np.asarray(
-            [[self.at(at.name, policy, figure.metric) for at in points] for policy in self._plan.policies]
+            [[self.at(at, policy, figure.metric, sweep) for at in sweep.points] for policy in self._plan.policies]
         )
 
 
@@ -303,11 +303,13 @@ def outcome_of(plan: IntergridPlan, results: Results, wanted: Sequence[str], rep
 
 
 def _figure(plan: IntergridPlan, series: Series, figure: PublishedFigure) -> FigureResult:
-    metrics, points = (figure.metric, *figure.beside), plan.sweeps[figure.letter].points
+    metrics, sweep = (figure.metric, *figure.beside), plan.sweeps[figure.letter]
     curves = tuple(
         PolicyCurve(
             policy,
-            tuple({metric: interval(series.at(one.name, policy, metric)) for metric in metrics} for one in points),
+            tuple(
+                {metric: interval(series.at(one, policy, metric, sweep)) for metric in metrics} for one in sweep.points
+            ),
         )
         for policy in plan.policies
     )
@@ -329,8 +331,8 @@ def _at_base(plan: IntergridPlan, results: Results) -> Iterator[AtBase]:
 
 
 def _association(plan: IntergridPlan, reading: PaperReading, results: Results) -> Association:
-    named = plan.configurations.items()
-    runs = [results[name] for name, one in named if one.reading == reading and name in results]
+    ran = {name: one.hours for name, one in plan.configurations.items() if one.reading == reading and name in results}
+    runs = [results[name] for name, hours in ran.items() if hours == max(ran.values())]
     vms, response = (np.asarray([run[key] for run in runs]).T for key in ("vms_preempted", "response_s"))
     return Association(reading.name, line(vms, response))
 
@@ -641,7 +643,9 @@ def _figures(outcome: FederationOutcome) -> Iterator[str | MarkdownTable]:
             shown = picture
             at_top = picture == _lead_picture(outcome)
             yield "Its picture is at the top of this page." if at_top else _image(picture)
-        yield f"By {outcome.plan.sweeps[figure.letter].axis}; mean and half the width of its 95 % interval."
+        sweep = outcome.plan.sweeps[figure.letter]
+        length = f" Runs of {sweep.hours} hours." if sweep.hours and sweep.hours < outcome.plan.hours else ""
+        yield f"By {sweep.axis}; mean and half the width of its 95 % interval.{length}"
         yield _figure_table(outcome, figure, figure.metric)
         for metric in figure.beside:
             yield f"Beside it, `{metric}`:"

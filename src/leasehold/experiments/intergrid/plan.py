@@ -307,11 +307,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is varied in one of the four experiments; ``letter`` is that of its figures."""
+    """What is varied in one of the experiments; ``letter`` is that of its figures.
+
+    ``hours``  for how long requests come at most, None for as long as in the others
+    """
 
     letter: str
     axis: str
     points: tuple[Point, ...]
+    hours: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,20 +353,23 @@ class IntergridPlan(evaluation.Plan[FederationRun]):
         """The readings of the figures: the main one, and the one beside it."""
         return [reading for reading in self.readings if reading.has_sweeps]
 
-    def name_of(self, reading: PaperReading, point: str, policy: str) -> str:
-        """Name a configuration."""
-        return _name(self.study, reading, point, policy, self.hours)
+    def name_of(self, reading: PaperReading, point: str, policy: str, sweep: Sweep | None = None) -> str:
+        """Name a configuration; that of a sweep may be shorter than that of the same point in another."""
+        return _name(self.study, reading, point, policy, _fewest(self.hours, sweep.hours if sweep else None))
 
     def names_for(self, figures: Sequence[str]) -> list[str]:
         """Name the configurations that these figures need; those of the controls only for all figures."""
-        letters = sorted({self.study.figures[figure].letter for figure in figures})
-        points = {point.name for letter in letters for point in self.sweeps[letter].points}
-        controls = set(figures) == set(self.study.figures)
-        return [
-            name
-            for name, one in self.configurations.items()
-            if (one.reading.has_sweeps and one.point in points) or (controls and one.point == BASE)
-        ]
+        sweeps = [self.sweeps[letter] for letter in sorted({self.study.figures[one].letter for one in figures})]
+        needed = {
+            self.name_of(reading, point.name, policy, sweep)
+            for sweep in sweeps
+            for point in sweep.points
+            for reading in self.swept
+            for policy in self.policies
+        }
+        if set(figures) == set(self.study.figures):
+            needed |= {self.name_of(reading, BASE, policy) for reading in self.readings for policy in self.policies}
+        return [name for name in self.configurations if name in needed]
 
 
 @cache
@@ -373,10 +380,10 @@ def plan(study: str, hours: int | None = None) -> IntergridPlan:
     readings = tuple(PaperReading(**entry) for entry in stated["reading"])
     sweeps = {entry["letter"]: _sweep(entry, stated) for entry in stated["sweep"]}
     policies = tuple(stated["published"]["policies"])
-    points = {point.name: point for sweep in sweeps.values() for point in sweep.points}
+    points = {(point.name, sweep.hours): point for sweep in sweeps.values() for point in sweep.points}
     made = [
         FederationRun(
-            name=_name(found, reading, point.name, policy, hours),
+            name=_name(found, reading, point.name, policy, _fewest(hours, most_hours)),
             study=study,
             reading=reading,
             point=point.name,
@@ -384,11 +391,11 @@ def plan(study: str, hours: int | None = None) -> IntergridPlan:
             local_per_s=point.local_per_s,
             types=point.types,
             policy=policy,
-            hours=hours if reading.hours is None else min(hours, reading.hours),
+            hours=_fewest(hours, most_hours, reading.hours),
         )
         for reading in readings
-        for point in points.values()
-        if reading.has_sweeps or point.name == BASE
+        for (_, most_hours), point in points.items()
+        if reading.has_sweeps or (point.name == BASE and most_hours is None)
         for policy in policies
     ]
     return IntergridPlan(stated, {one.name: one for one in made}, found, hours, readings, sweeps, policies)
@@ -403,7 +410,8 @@ def configuration_named(name: str) -> FederationRun:
 
 def _sweep(entry: Mapping[str, Any], stated: Mapping[str, Any]) -> Sweep:
     points = entry.get("point") or _of_one_parameter(entry)
-    return Sweep(entry["letter"], entry["axis"], tuple(_point(entry["letter"], stated, one) for one in points))
+    made = tuple(_point(entry["letter"], stated, one) for one in points)
+    return Sweep(entry["letter"], entry["axis"], made, entry.get("hours"))
 
 
 def _of_one_parameter(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -426,6 +434,10 @@ def _point(letter: str, stated: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     is_base = not guests and local_per_s == published["local_per_s"] and types == published["types"]
     name = BASE if is_base else f"{letter}{entry['shown']:g}"
     return Point(name, entry["shown"], guests, local_per_s, types)
+
+
+def _fewest(hours: int, *limits: int | None) -> int:
+    return min([hours, *(limit for limit in limits if limit is not None)])
 
 
 def _name(study: Study, reading: PaperReading, point: str, policy: str, hours: int) -> str:
