@@ -6,7 +6,8 @@ together they hide what each alone brings about.
 """
 
 import asyncio
-from collections.abc import Collection
+import sqlite3
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from tests.storm.loop import in_life
 from tests.storm.machines import LIES
 from tests.storm.world import SLOTS, World
 
+from leasehold.service.drivers.emulated.driver import EmulatedDriver
 from leasehold.service.drivers.emulated.fault_injection import Faults
 
 PROCESSES = tuple(SLOTS)
@@ -214,25 +216,34 @@ class Storm:
     async def _machine_crash(self, fault: Fault) -> None:
         site = self._world.sites[fault.place]
         held = [told.order.lease_id for told in site.told]
-        if held and self._is_open(fault):
-            assert site.machines is not None
-            await site.machines.crash(held[-1 - int(fault.strength * min(len(held), 5))])
+        if held:
+            lost = held[-1 - int(fault.strength * min(len(held), 5))]
+            await self._to_machines(fault, lambda machines: machines.crash(lost))
 
     async def _node_death(self, fault: Fault) -> None:
-        site = self._world.sites[fault.place]
-        if self._is_open(fault):
-            assert site.machines is not None
-            await site.machines.kill_node(self._node(fault), round(fault.for_s * 1000))
+        node, for_ms = self._node(fault), round(fault.for_s * 1000)
+        await self._to_machines(fault, lambda machines: machines.kill_node(node, for_ms))
 
     async def _node_cut(self, fault: Fault) -> None:
-        site = self._world.sites[fault.place]
-        if self._is_open(fault):
-            assert site.machines is not None
-            await site.machines.cut_off(self._node(fault), round(fault.for_s * 1000))
+        node, for_ms = self._node(fault), round(fault.for_s * 1000)
+        await self._to_machines(fault, lambda machines: machines.cut_off(node, for_ms))
 
-    def _is_open(self, fault: Fault) -> bool:
-        """Whether the emulated machines are in the hands of somebody; else nothing can be done to them."""
-        return self._world.processes[self._world.sites[fault.place].process].is_up
+    async def _to_machines(self, fault: Fault, act: Callable[[EmulatedDriver], Awaitable[None]]) -> None:
+        """Do something to emulated machines; nothing can be done while they are in nobody's hands.
+
+        Whoever has them may also die meanwhile, and with it the connection to their record.
+        """
+        site = self._world.sites[fault.place]
+        process = self._world.processes[site.process]
+        if not process.is_up:
+            return
+        assert site.machines is not None
+        life = process.life
+        try:
+            await act(site.machines)
+        except sqlite3.ProgrammingError:
+            if life.alive:
+                raise
 
     def _node(self, fault: Fault) -> str:
         return f"n{1 + int(fault.strength * self._world.sites[fault.place].slots)}"

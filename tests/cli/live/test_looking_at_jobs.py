@@ -337,15 +337,18 @@ class TestPlanning:
             SAME | {"change": "deadline"},
         ]
         told = TOLD | {"places": [], "groups": [], "surest": None, "lease": LEASE, "alternatives": others, "untried": 1}
+        told |= {"state": "running", "reason": "runs-on-nodes", "explanation": "gets nodes that fit"}
         gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
-        assert cli(*self.ARGUMENTS).out.splitlines()[1:-1] == [
+        assert cli(*self.ARGUMENTS).out.splitlines()[:-1] == [
+            "it would be waiting for its machines: it gets nodes that fit (runs-on-nodes)",
             "  its lease would wait at lyon",
             "  better, each tried:",
             "    with --nodes 2: it would be running (runs-on-nodes)",
             "    with --memory 4096MiB: it would be running (runs-on-nodes)",
             "    with --software gcc --software 'python3 >= 3.11': it would be running (runs-on-nodes)",
             "    with --execution 30:00: it would be running (runs-on-nodes)",
-            "    with --type cancelable: it would be running (runs-on-nodes); its lease would wait at lyon",
+            "    with --type cancelable: it would be waiting for its machines (runs-on-nodes); "  # noqa: ISC004 - one line
+            "its lease would wait at lyon",
             "    without --deadline: it would be running (runs-on-nodes)",
             "  1 other alternative not tried",
         ]

@@ -371,7 +371,7 @@ _HEADS = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
 
 
 def _summary(prospect: JobProspect) -> Iterator[str]:
-    yield f"it would be {prospect.state}: it {prospect.explanation} ({prospect.reason})"
+    yield f"it would be {_stands(prospect)}: it {prospect.explanation} ({prospect.reason})"
     for place in prospect.places:
         yield f"  {_place(place)}"
     if prospect.surest is not None:
@@ -400,8 +400,13 @@ def _difference(one: PlannedJobAlternative) -> str:
             return f"with --{one.change} {getattr(one, one.change)}"
 
 
+def _stands(outcome: JobOutcome) -> str:
+    waits = outcome.lease is not None and "waits" in outcome.lease.consequences
+    return "waiting for its machines" if waits else str(outcome.state)
+
+
 def _became_of(outcome: JobOutcome) -> str:
-    would = f"it would be {outcome.state} ({outcome.reason})"
+    would = f"it would be {_stands(outcome)} ({outcome.reason})"
     if outcome.lease is None or outcome.lease.verdict == "as-asked":
         return would
     return f"{would}; its lease {outcome_in_words(outcome.lease, times.now())}"

@@ -16,7 +16,7 @@ from tests.waiting import until
 from leasehold.forecasting.calibration import ENOUGH, Interval, Kind, Raw
 from leasehold.protocol.fields import read_moment, unix_ms
 from leasehold.service.api.dashboard.pages import STATIC_FILES, ms_of
-from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES
+from leasehold.service.api.routers.dashboard import NAVIGATION, OPEN_PAGES, in_order
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.sessions import COOKIE
 from leasehold.service.engine.engine import Engine
@@ -436,6 +436,12 @@ def test_what_if_answers_at_an_address_of_its_own_and_submits_nothing(house: Hou
     assert "As asked. It would be starting at" in Page(answer.text).text
     assert house.ask("GET", "/v1/leases", token).json()["leases"] == []
     assert get(house, "/what-if?type=suspendable&vms=x&duration_s=10", token).status_code == 422
+    [futures] = [one["href"] for one in Page(answer.text).named("a") if "within_s=2" in one["href"]]
+    foreseen = Page(get(house, futures, token).text)
+    assert "futures starts" in foreseen.text
+    assert "preempted in 0 %" in foreseen.text
+    assert "Simulate futures" not in foreseen.text
+    assert get(house, f"{futures}x", token).status_code == 422
 
 
 def test_what_if_says_who_would_give_way_and_what_would_be_better(house: House, admin: str) -> None:
@@ -529,6 +535,17 @@ def test_who_may_drain_a_site_does_so_on_its_page_and_takes_it_back(house: House
     [form] = [one for one in drained.named("form") if one.get("action", "").startswith("/sites/")]
     assert house.ask("POST", form["action"], headers=headers).headers["Location"] == "/nodes?site=das3&done=resumed"
     assert house.ask("GET", "/v1/sites/das3", operator).json()["status"] == "up"
+
+
+def test_nodes_are_in_the_order_of_their_numbers() -> None:
+    assert sorted(["c/n10", "c/n2", "c/n1b", "c/n1", "b", "7"], key=in_order) == [
+        "7",
+        "b",
+        "c/n1",
+        "c/n1b",
+        "c/n2",
+        "c/n10",
+    ]
 
 
 def test_nobody_else_is_offered_to_drain_a_site_and_a_page_elsewhere_cannot(house: House) -> None:
@@ -717,7 +734,10 @@ def test_what_if_shows_two_futures_to_those_who_may_ask_and_changes_nothing(hous
         assert said in page.text
     assert house.ask("GET", "/v1/sites/das3", admin).json()["slots"] == 64
     assert "new" in Page(get(house, "/what-if?add=new&add_slots=16&horizon=1", admin).text).text
-    wrong = ("slots=x&resize=das3", "slots=4", "load=nan", "load=101", "load=x", "policy=nonsense", "", "drain=%3Cb%3E",
+    lent = Page(get(house, "/what-if?lend=das3&share=0&horizon=1", admin).text)
+    assert "pairs of simulated futures" in lent.text
+    wrong = ("lend=das3", "share=20", "lend=das3&share=101", "lend=das3&share=x",
+             "slots=x&resize=das3", "slots=4", "load=nan", "load=101", "load=x", "policy=nonsense", "", "drain=%3Cb%3E",
              "resize=das3&slots=0", "add=new", "add_slots=4", "add=lyon&add_slots=4")  # fmt: skip
     for query in wrong:
         answer = get(house, f"/what-if?{query}&horizon=1", admin)

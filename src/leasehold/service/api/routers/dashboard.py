@@ -6,6 +6,7 @@ the configuration makes them public.
 """
 
 import html
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -771,12 +772,17 @@ async def show_nodes(
         "/nodes",
         site=state,
         sites=names,
-        rows=found.nodes,
+        rows=sorted(found.nodes, key=lambda node: in_order(node.name)),
         following=following,
         may_drain=may_drain,
         done=_DONE.get(done, ""),
         is_first=not cursor,
     )
+
+
+def in_order(name: str) -> list[tuple[int, str]]:
+    """Give the order of names in which numbers count as such: n2 is before n10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 @router.post("/sites/{name}/drain")
@@ -853,7 +859,7 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
     if fields.get("vms"):
         try:
             call.charge(PLANNING)
-            found = await leases.plan_lease(call, _spec(fields), PlanQuery())
+            found = await leases.plan_lease(call, _spec(fields), _read_query(fields))
         except InvalidField as error:
             problem, wrong = str(error), error.field
         except LeaseholdError as error:
@@ -865,6 +871,7 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
             compared = await forecasts.ask_what_if(call, _changes(fields))
         except InvalidField as error:
             no_change = str(error)
+    can_foresee = found is not None and found.verdict != "refused" and found.elsewhere is None
     others = [] if found is None else [(one, _asked_so(request, fields, one)) for one in found.alternatives]
     return show(
         call,
@@ -874,6 +881,9 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
         422 if problem or no_change else 200,
         found=found,
         others=others,
+        foresee=_link(request, "/what-if", **{**fields, "within_s": _FORESEEN_S})
+        if can_foresee and not fields.get("within_s")
+        else "",
         may_ask=allowed(call.principal, Permission.FUTURE_ASK, FEDERATION),
         compared=compared,
         no_change=no_change,
@@ -891,11 +901,22 @@ def _changes(fields: Mapping[str, str]) -> WhatIfSpec:
         changes.append({"load": _finite(fields, "load")})
     if fields.get("resize") or fields.get("slots"):
         changes.append({"site": fields.get("resize", ""), "slots": _size(fields, "slots")})
+    if fields.get("lend") or fields.get("share"):
+        changes.append({"lend": fields.get("lend", ""), "share": _finite(fields, "share") / 100})
     if fields.get("add") or fields.get("add_slots"):
         changes.append({"add_site": fields.get("add", ""), "slots": _size(fields, "add_slots")})
     if not changes:
         raise InvalidField("changes", "", "at least one change")
     return WhatIfSpec(changes=changes, horizon_s=round(_finite(fields, "horizon") * 3600, 3))
+
+
+def _read_query(fields: Mapping[str, str]) -> PlanQuery:
+    """Read for how long to simulate futures; raises InvalidField."""
+    return PlanQuery.of(within_s=fields.get("within_s") or "0")
+
+
+_FORESEEN_S = 2
+"""Seconds of a processor that the answer to a request is worth: as on the command line."""
 
 
 def _size(fields: Mapping[str, str], name: str) -> int:
@@ -910,12 +931,13 @@ _DIGITS = 9
 
 
 def _finite(fields: Mapping[str, str], name: str) -> float:
+    given = fields.get(name, "")
     try:
-        value = float(fields[name])
+        value = float(given)
     except ValueError:
         value = nan
     if not isfinite(value):
-        raise InvalidField(name, fields[name], "a number")
+        raise InvalidField(name, given, "a number")
     return value
 
 
