@@ -151,6 +151,10 @@ class PlanQuery(RequestModel):
     )
 
 
+ENOUGH_FUTURES = 5
+"""Of fewer, the share in which something happens says too little to be shown."""
+
+
 class ForeseenStart(ResponseModel):
     """What becomes of a request in simulated futures, as one lease type."""
 

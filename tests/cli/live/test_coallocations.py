@@ -234,6 +234,19 @@ class TestPlanning:
         code, lines = self.first(cli, gateway, **told)
         assert (code, lines[0]) == (0, "would start now at delft (room-made)")
 
+    @pytest.mark.parametrize(("futures", "risk"), [(8, "; preempted in 75%"), (5, "; preempted in 75%"), (4, "")])
+    def test_what_becomes_of_it_in_futures_and_how_likely_it_is_preempted_where_there_are_enough(
+        self, cli: Cli, gateway: Gateway, futures: int, risk: str
+    ) -> None:
+        one = {"earliest_at": None, "expected_at": None, "latest_at": None, "refused_share": 0, "preempted_share": 0.75}
+        told = [one | {"type": kind, "futures": futures} for kind in ("suspendable", "cancelable")]
+        told.append(told[0] | {"type": "migratable", "refused_share": 1})
+        _, lines = self.first(cli, gateway, foreseen=told)
+        assert [line for line in lines if "at an unknown time" in line and "instead" not in line] == [
+            f"  in {futures} simulated futures: start at an unknown time{risk}",
+            f"  as cancelable: start at an unknown time{risk}",
+        ]
+
     def test_it_takes_what_can_be_asked_for(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/leases/plan", Reply(body=PLANNED))
         cli(*self.ARGUMENTS, "--memory", "4096", "--ready", "2026-11-21T11:00+00:00", "--deadline",

@@ -58,6 +58,7 @@ from leasehold.configuration.job_description.description import read_mib
 from leasehold.model.errors import InputError, InvalidField, LeaseholdError
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
+from leasehold.protocol.plans import ENOUGH_FUTURES
 
 _REASON_MATTERS = frozenset(LeaseState) - {LeaseState.RUNNING, LeaseState.COMPLETED}
 
@@ -486,7 +487,8 @@ def _foreseen(plan: LeasePlan, at: datetime) -> Iterator[str]:
             expected, earliest, latest = map(show_duration, leads)
             start = f"start in about {expected}, with 90 % between {earliest} and {latest}"
         head = f"in {count_of(one.futures, 'simulated future')}" if number == 0 else f"as {one.type}"
-        yield f"  {head}: {start}; preempted in {one.preempted_share:.0%}"
+        risk = f"; preempted in {one.preempted_share:.0%}" if one.futures >= ENOUGH_FUTURES else ""
+        yield f"  {head}: {start}{risk}"
 
 
 def _when(moment: datetime, at: datetime) -> str:

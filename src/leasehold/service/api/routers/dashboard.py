@@ -34,7 +34,7 @@ from leasehold.protocol.fields import Name, Number, Text, moment_at, read_moment
 from leasehold.protocol.forecasts import FIGURE_NAMES, LeaseEstimate, WhatIfSpec
 from leasehold.protocol.leases import ExtensionSpec, JournalEntry, JournalQuery, Lease, LeaseFilter, LeaseSpec
 from leasehold.protocol.nodes import NodeFilter
-from leasehold.protocol.plans import PlannedAlternative, PlanQuery
+from leasehold.protocol.plans import ENOUGH_FUTURES, PlannedAlternative, PlanQuery
 from leasehold.protocol.problems import Kind
 from leasehold.protocol.sites import DrainSpec
 from leasehold.routing.registry import routing_policy_names
@@ -881,6 +881,7 @@ async def show_what_if(call: Authorized, request: Request) -> HTMLResponse:
         422 if problem or no_change else 200,
         found=found,
         others=others,
+        enough=ENOUGH_FUTURES,
         foresee=_link(request, "/what-if", **{**fields, "within_s": _FORESEEN_S})
         if can_foresee and not fields.get("within_s")
         else "",
