@@ -364,11 +364,16 @@ class Forecasts:
         )
 
     def _recall(self, text: str | None) -> None:
+        """Go on from a record; what was to happen while there was no gateway is not scored.
+
+        That it was down is as little foreseen as a failure, and what it was to do meanwhile it does late.
+        """
         if text is None:
             return
-        memory = json.loads(text)
+        memory, now_ms = json.loads(text), self._clock()
         self.calibration = Calibration.recalled(memory["calibration"])
-        self._open = {one.key: one for one in _predictions(memory["open"])}
+        still_open = (one for one in _predictions(memory["open"]) if one.is_overdue or one.low_ms > now_ms)
+        self._open = {one.key: one for one in still_open}
         self.scored.extend(_predictions(memory["scored"]))
         self._seed = memory["seed"]
 

@@ -90,6 +90,22 @@ def test_what_was_predicted_is_scored_when_it_has_happened_and_that_outlives_the
     assert list(again.scored) == list(federation.forecasts.scored)
 
 
+def test_what_was_to_happen_while_there_was_no_gateway_is_not_scored(house: House) -> None:
+    token, federation = house.token(), house.federation
+    _busy(house, token)
+    waiting = house.submit(token, vms=20, duration_s=600)["id"]
+    _refresh(house)
+    thread, settings, terms = federation._engine_thread, federation.config.estimates, federation.forecasts._terms
+    key = (waiting, "start", 0)
+    begins_ms = federation.forecasts._open[key].low_ms
+
+    def back_at(now_ms: int) -> Forecasts:
+        return Forecasts(thread, federation.store, lambda: now_ms, terms, settings)
+
+    assert key in back_at(begins_ms - 1)._open
+    assert key not in back_at(begins_ms)._open
+
+
 def test_a_lease_that_is_cancelled_while_it_waits_is_not_scored(house: House) -> None:
     token = house.token()
     _busy(house, token)

@@ -277,7 +277,7 @@ def test_a_token_that_is_not_good_is_said_so_and_never_shown(house: House) -> No
         answer = house.ask("POST", "/sign-in", data={"token": token}, headers=HTML | {"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code in (400, 401), token
         assert "Set-Cookie" not in answer.headers
-        assert 'role="alert"' in answer.text
+        assert re.search('role="alert">[A-Z]', answer.text)
         assert len(token) < 4 or token not in answer.text
 
 
@@ -690,6 +690,8 @@ def test_the_history_says_how_predictions_did_once_there_are_enough(house: House
     page = Page(answer.text)
     assert "all any differed 80 90 % 74 % 63 % to 82 % 21 0" in page.text
     assert f"own users das3 differed {ENOUGH - 1} not enough predictions yet" in page.text
+    enough, _, few = page.text.partition(f"2 kinds with fewer than {ENOUGH} predictions")
+    assert ("80 90 %" in enough, "not enough" in enough, "90 %" in few) == (True, False, False)
     drawn = [one["width"] for one in page.named("rect") if one.get("height") == "10"]
     assert str(round(1000 * shown["covered_share"])) in drawn
 

@@ -215,7 +215,8 @@ async def sign_in(call: Authorized, request: Request) -> Response:
         return await _signed_in(request, fields.get("token", ""), address)
     except (Unauthenticated, TooManyRequests) as error:
         status = error.status if isinstance(error, Unauthenticated) else 429
-        return _sign_in_page(call, request, address, f"{error}.", status)
+        said = str(error)
+        return _sign_in_page(call, request, address, f"{said[:1].upper()}{said[1:]}.", status)
 
 
 def _sign_in_page(call: Call, request: Request, address: str, problem: str, status: int = 200) -> HTMLResponse:
