@@ -55,6 +55,16 @@ def test_so_is_whatever_is_no_list_of_jobs(programs: Path, does: str) -> None:
         slurm().jobs()
 
 
+def test_a_pending_job_is_told_of_other_nodes(programs: Path) -> None:
+    program(programs, "scontrol", f'echo "$@" >> {programs / "told"}')
+    asked = {"nodelist": "n2,n3", "nodes": "2-2", "mincpus": "2", "mem-per-cpu": ""}
+    assert slurm(cluster="beta").place(5, 6, asked) == ""
+    assert slurm().place(5, 6, {"nodelist": "n1", "mem": "192M"}) == ""
+    first, second = (programs / "told").read_text().splitlines()
+    assert first == "-M beta update JobId=5 NumCPUs=6 ReqNodeList=n2,n3 NumNodes=2-2 MinCPUsNode=2"
+    assert second == "update JobId=5 NumCPUs=6 ReqNodeList=n1 MinMemoryNode=192"
+
+
 def test_a_submitted_job_has_a_number(programs: Path) -> None:
     program(programs, "sbatch", "echo '4711;beta'")
     assert submit(slurm()) == 4711

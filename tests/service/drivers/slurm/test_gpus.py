@@ -91,10 +91,10 @@ def test_a_job_is_as_many_vms_as_it_has_cpus_or_where_it_has_gpus_one_on_each_no
     assert job(5).gpus == NO_GPUS
 
 
-def test_a_site_that_is_planned_by_nodes_suspends_nothing(tmp_path: Path) -> None:
+def test_a_site_that_is_planned_by_nodes_pauses_no_jobs(tmp_path: Path) -> None:
     given = replace(setup(tmp_path, Clock()), nodes=(NodeResources("n1", 4),))
     with pytest.raises(
-        InvalidField, match=r"slurm\.suspend: got 'pause', expected none where a site is planned by nodes"
+        InvalidField, match=r"slurm\.suspend: got 'pause', expected requeue or none where a site is planned by nodes"
     ):
         driver("slurm", given)
 
@@ -145,7 +145,7 @@ def cluster() -> Iterator[SlurmCluster]:
 
 
 @asynccontextmanager
-async def lending(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federation]:
+async def lending(folder: Path, cluster: SlurmCluster, suspend: str = "none") -> AsyncIterator[Federation]:
     """A gateway in front of the cluster, which plans it by its nodes."""
     kinds = [text.partition(":") for text in GPUS]
     nodes = tuple(
@@ -153,7 +153,7 @@ async def lending(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federati
         for name, (model, _, count) in zip(cluster.nodes, kinds, strict=True)
     )
     terms = ClusterTerms(speed_mips=REFERENCE_MIPS, overhead=OverheadModel(), non_preemptable_share=1.0)
-    options = guest_options(cluster) | {"look_every_s": LOOK_EVERY_S, "probe_every_s": 0, "suspend": "none"}
+    options = guest_options(cluster) | {"look_every_s": LOOK_EVERY_S, "probe_every_s": 0, "suspend": suspend}
     site = SiteSpec(cluster.name, cluster.slots, terms, driver="slurm", options=options, nodes=nodes)
     service = ServiceSpec(reference_mips=REFERENCE_MIPS, reconcile_every_ms=500)
     with open_store(f"sqlite:///{folder / 'store.db'}") as store:
@@ -168,12 +168,12 @@ def row_of(federation: Federation, lease_id: int) -> LeaseRow:
     return row
 
 
-async def guest(federation: Federation, vms: int, gpus: str = "", **values: Any) -> int:
+async def guest(
+    federation: Federation, vms: int, gpus: str = "", kind: LeaseType = LeaseType.CANCELABLE, **values: Any
+) -> int:
     model, _, count = gpus.partition(":")
     asked: dict[str, Any] = {"gpu_model": model, "gpu_milli": int(count) * 1_000} if gpus else {}
-    row, _ = await federation.submit(
-        submit("physics", LeaseType.CANCELABLE, vms, HOUR_MS, command=WORK, **asked | values)
-    )
+    row, _ = await federation.submit(submit("physics", kind, vms, HOUR_MS, command=WORK, **asked | values))
     return row.lease.id
 
 
@@ -219,6 +219,35 @@ def test_leases_get_their_gpus_and_give_way_where_an_owner_asks_for_these(
             assert "(null)" not in cluster.run(
                 "squeue", "--noheader", "--states=RUNNING", "--format=%b", "--jobs", theirs
             )
+
+    asyncio.run(play())
+    cluster.clear()
+
+
+@pytest.mark.machines
+def test_who_gives_way_is_requeued_and_begins_again_on_other_nodes_with_their_gpus(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """Two machines with a GPU each, of whatever model, share the node that has two, and come back on one node each."""
+    first, _, third = cluster.nodes
+
+    def state(federation: Federation, lease_id: int) -> tuple[str, set[str]]:
+        lease = row_of(federation, lease_id).lease
+        return lease.state, {name for name, _, _ in lease.placed}
+
+    async def play() -> None:
+        async with lending(tmp_path, cluster, suspend="requeue") as federation:
+            t4 = cluster.submit("--gres=gpu:t4:1", "--ntasks=1", "--time=5")
+            await asyncio.to_thread(cluster.until_state, t4, "RUNNING")
+            two = await guest(federation, 2, ":1", kind=LeaseType.SUSPENDABLE, memory_mib=128)
+            await until(lambda: state(federation, two) == ("running", {first}), "it does not run")
+            a100 = cluster.submit("--gres=gpu:a100:1", "--ntasks=1", "--time=5")
+            await asyncio.to_thread(cluster.until_state, a100, "RUNNING")
+            await until(lambda: state(federation, two)[0] == "suspended", "it did not give way")
+            assert gres_of_guests(cluster) == set()
+            cluster.run("scancel", t4)
+            await until(lambda: state(federation, two) == ("running", {first, third}), "it does not go on")
+            assert {nodes for nodes, _ in gres_of_guests(cluster)} == {f"{cluster.name}[1,3]"}
 
     asyncio.run(play())
     cluster.clear()

@@ -1,7 +1,7 @@
 """Which jobs are taken for whose: by hand, with a cluster of which only the queue is there."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pwd import getpwnam
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.service.drivers.protocol import Order, Phase, Verb
+from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
@@ -36,7 +36,9 @@ class Queue(Slurm):
         super().__init__(OPTIONS)
         self.queue: list[Job] = []
         self.done: list[tuple[Step, int]] = []
+        self.placed: list[tuple[int, int, dict[str, str]]] = []
         self.silent = False
+        self.complaint = ""
 
     def jobs(self) -> list[Job]:
         return self.queue
@@ -59,6 +61,10 @@ class Queue(Slurm):
     def do(self, step: Step, job_id: int) -> str:
         self.done.append((step, job_id))
         return ""
+
+    def place(self, job_id: int, cpus: int, given: Mapping[str, str]) -> str:
+        self.placed.append((job_id, cpus, dict(given)))
+        return self.complaint
 
 
 @dataclass
@@ -193,6 +199,44 @@ def test_what_slurm_may_not_have_is_not_reported(house: House) -> None:
     assert house.reconciler.observe() == []
     house.slurm.queue = [job(one.tag)]
     assert [seen.phase for seen in house.reconciler.observe()] == [Phase.RUNNING]
+
+
+class TestAJobThatComesBackToOtherNodes:
+    """It was requeued to give way, and the plan of the site has put it elsewhere since."""
+
+    MOVED = PlacementConstraints(
+        placed=(("n2", 2, (0, 1)), ("n3", 1, (0,))), cores=2, gpu_model="a100", gpu_milli=1_000
+    )
+
+    def resumed(self, house: House, constraints: PlacementConstraints) -> JobInstance:
+        one = house.submitted()
+        one.job_id, one.on_nodes, one.per_node, one.vms, one.cores = 5, ("n1",), 3, 3, 2
+        one.desired, one.phase = Desired.SAVED, Phase.SAVED
+        house.slurm.queue = [Job(5, ("PENDING",), comment=one.tag.comment, uid=ATLAS, priority=0, restarts=1)]
+        back = replace(order(Verb.RESUME, 7, incarnation=one.incarnation + 1), constraints=constraints)
+        assert house.reconciler.carry_out([back]) == {}
+        return one
+
+    def test_it_asks_for_these_and_is_released_then(self, house: House) -> None:
+        one = self.resumed(house, self.MOVED)
+        assert (one.on_nodes, one.per_node, one.gpus) == (("n2", "n3"), 0, "a100:1")
+        asked = {"nodelist": "n2,n3", "nodes": "2-2", "mincpus": "2", "mem-per-cpu": ""}
+        assert house.slurm.placed == [(5, 6, asked)]
+        assert house.slurm.done == [(Step.RELEASE, 5)]
+
+    def test_it_is_not_released_to_the_nodes_that_it_had(self, house: House) -> None:
+        house.slurm.complaint = "slurm_update error: Invalid node name specified"
+        one = self.resumed(house, self.MOVED)
+        assert house.slurm.done == []
+        assert one.detail == "Slurm, asked to release: slurm_update error: Invalid node name specified"
+        house.slurm.complaint = ""
+        house.reconciler.observe()
+        assert house.slurm.done == [(Step.RELEASE, 5)]
+
+    def test_where_nothing_is_planned_by_nodes_it_comes_back_to_its_own(self, house: House) -> None:
+        one = self.resumed(house, PlacementConstraints())
+        assert (one.on_nodes, one.per_node) == (("n1",), 3)
+        assert house.slurm.placed == [(5, 6, {"nodelist": "n1", "nodes": "1-1", "mincpus": "6", "mem": "192M"})]
 
 
 class TestAUserWhoIsNotKnownAnyMore:

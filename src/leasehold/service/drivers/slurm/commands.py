@@ -40,6 +40,15 @@ _IN_DOUBT = re.compile(
 _NOT_NOW = re.compile("temporarily|limit|busy|try again|down or not responding", re.IGNORECASE)
 """What it says where the same job may be accepted later."""
 
+_CHANGED_BY = {
+    "nodelist": "ReqNodeList",
+    "nodes": "NumNodes",
+    "mincpus": "MinCPUsNode",
+    "mem": "MinMemoryNode",
+    "mem-per-cpu": "MinMemoryCPU",
+}
+"""What ``scontrol update`` calls an option of ``sbatch``."""
+
 
 class SlurmUnavailable(ConnectionError):
     """The cluster could not be asked, or did not answer in time; whatever was to be done may have been."""
@@ -136,6 +145,12 @@ class Slurm:
         verb = "requeuehold" if step is Step.REQUEUE else step.value
         command = ["scancel", *self._cluster] if step is Step.CANCEL else ["scontrol", *self._cluster, verb]
         done = self._run([*command, str(job_id)])
+        return _complaint(done) if done.returncode else ""
+
+    def place(self, job_id: int, cpus: int, given: Mapping[str, str]) -> str:
+        """Let a pending job ask for so many CPUs, on nodes by these options; returns what the command complained of."""
+        words = [f"{_CHANGED_BY[name]}={value.removesuffix('M')}" for name, value in given.items() if value]
+        done = self._run(["scontrol", *self._cluster, "update", f"JobId={job_id}", f"NumCPUs={cpus}", *words])
         return _complaint(done) if done.returncode else ""
 
     def signal(self, job_id: int, signal: str) -> str:

@@ -47,10 +47,8 @@ class SlurmDriver:
     def __init__(self, setup: DriverSetup) -> None:
         self._options = options = read_options(setup.options)
         self._slots, self._by_nodes = setup.slots, bool(setup.nodes)
-        if setup.nodes and options.suspend is not OnSuspend.NONE:
-            expected = (
-                "none where a site is planned by nodes: a job stays on the nodes, and keeps the GPUs, that it had"
-            )
+        if setup.nodes and options.suspend is OnSuspend.PAUSE:
+            expected = "requeue or none where a site is planned by nodes: a paused job keeps its nodes and GPUs"
             raise InvalidField(f"cluster {setup.site}: slurm.suspend", options.suspend.value, expected)
         check_site(setup.site, options, (*setup.private, setup.folder))
         folder = _made_job_folder(setup.site, options) / setup.site

@@ -154,14 +154,23 @@ class JobReconciler:
         )
         if problem is not None:
             return problem
-        self._write()
         now = self.instances.current(order.lease_id)
+        if order.verb is Verb.RESUME and now is not None and now.incarnation == order.incarnation:
+            self._place_anew(now, order.constraints)
+        self._write()
         if order.verb is Verb.START and now is not None and (now.incarnation, now.job_id) == (order.incarnation, None):
             # Where it was there before, Slurm may have it, or not: `singleton` holds a double back.
             return self._unacceptable(order) or self._submit(now, seen)
         if before is not None:
             self._take_step(before, seen)
         return None
+
+    def _place_anew(self, instance: JobInstance, constraints: PlacementConstraints) -> None:
+        """Note where the plan of the site has put an instance that comes back; others stay where they were."""
+        if constraints.placed:
+            for name, value in _where(constraints).items():
+                setattr(instance, name, value)
+            self.instances.touch(instance)
 
     def _fields(self, order: Order) -> dict[str, object]:
         """What a new instance has of its own; without a user it is refused."""
@@ -240,7 +249,7 @@ class JobReconciler:
         return problem
 
     def _sbatch_options(self, instance: JobInstance, work: Path, seen: Snapshot) -> dict[str, str]:
-        options, memory_mib = self._options, instance.memory_mib
+        options = self._options
         given = {
             "job-name": instance.tag.name,
             "comment": instance.tag.comment,
@@ -257,13 +266,19 @@ class JobReconciler:
             "open-mode": "append",
         }
         if not instance.on_nodes:
-            by_cpu = f"{-(-memory_mib // instance.cores)}M" if options.memory else ""
+            by_cpu = f"{-(-instance.memory_mib // instance.cores)}M" if options.memory else ""
             return given | {"mem-per-cpu": by_cpu, "exclude": ",".join(self._nodes_to_avoid(instance, seen))}
-        nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": str(len(instance.on_nodes))}
-        if not instance.per_node:
-            return given | nodes | {"mem-per-cpu": f"{-(-memory_mib // instance.cores)}M" if options.memory else ""}
-        nodes["ntasks-per-node"] = str(instance.per_node)
-        return given | nodes | {"mem": f"{memory_mib * instance.per_node}M" if memory_mib else ""}
+        return given | self._nodes_asked_for(instance)
+
+    def _nodes_asked_for(self, instance: JobInstance) -> dict[str, str]:
+        """Give the options of a job that has to run on certain nodes: no more than `Slurm.place` may change later."""
+        cores, count, memory_mib = instance.cores, len(instance.on_nodes), instance.memory_mib
+        nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": f"{count}-{count}"}
+        if instance.per_node:
+            memory = {"mem": f"{memory_mib * instance.per_node}M" if memory_mib else ""}
+        else:
+            memory = {"mem-per-cpu": f"{-(-memory_mib // cores)}M" if self._options.memory else ""}
+        return nodes | {"mincpus": str(cores * max(1, instance.per_node))} | memory
 
     def _nodes_to_avoid(self, instance: JobInstance, seen: Snapshot) -> list[str]:
         """Keep a new job off the memory of suspended ones, if that can be helped."""
@@ -301,7 +316,10 @@ class JobReconciler:
             self._do(step, instance, job, seen)
 
     def _do(self, step: Step, instance: JobInstance, job: Job, seen: Snapshot) -> None:
-        complaint = self._slurm.do(step, job.id)
+        complaint = ""
+        if step is Step.RELEASE and instance.on_nodes:
+            complaint = self._slurm.place(job.id, instance.vms * instance.cores, self._nodes_asked_for(instance))
+        complaint = complaint or self._slurm.do(step, job.id)
         if complaint:
             self._note(instance, f"Slurm, asked to {step}: {complaint}")
         else:
