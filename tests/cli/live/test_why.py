@@ -54,8 +54,8 @@ def test_every_reason_with_what_each_site_said_and_who_took_its_machines(cli: Cl
     assert lines[5].startswith("  preempted 2026-11-21 ")
     assert lines[5].endswith(" at das3, for a local user of das3")
     assert lines[6:] == [
-        "    rule by-value:moml, together with lease 40, 2 leases of others, at a cost of 1:30 of VM time",
-        f"    {CHOSEN}; the second best by the rule was without this lease at 1.25 times the cost",
+        "    rule by-value:moml, together with lease 40 and 2 leases of others; this lease costs 1:30 of VM time",
+        f"    {CHOSEN}; the second best by the rule was without this lease, at 1.25 times the cost",
         "    it would have been spared as a migratable lease or with 2 VMs (tried)",
         "  better, each tried:",
         "    with --vms 1: would start now at delft",
@@ -66,6 +66,10 @@ def test_every_reason_with_what_each_site_said_and_who_took_its_machines(cli: Cl
 @pytest.mark.parametrize(
     ("told", "line"),
     [
+        (
+            {"victims": [40, 41, 42], "victims_hidden": 0, "cost_vm_s": None},
+            "    rule by-value:moml, together with leases 40, 41",
+        ),
         ({"spared_as": []}, "    it would not have been spared as another type, or with fewer VMs (tried)"),
         (
             {"spared_as": [{"by": "alone", "type": "suspendable", "vms": 4}]},

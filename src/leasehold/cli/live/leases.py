@@ -638,7 +638,7 @@ def preemptions(told: Iterable[ExplainedPreemption]) -> Iterator[str]:
     """Tell of each preemption for whom, by which rule, at what cost, and what would have avoided it."""
     for one in told:
         yield f"  preempted {show_moment(one.at)} at {one.site}, for {one.for_whom}"
-        cost = "" if one.cost_vm_s is None else f", at a cost of {show_duration(one.cost_vm_s)} of VM time"
+        cost = "" if one.cost_vm_s is None else f"; this lease costs {show_duration(one.cost_vm_s)} of VM time"
         yield f"    rule {one.rule}{_together(one)}{cost}"
         if one.considered:
             yield f"    {_competition(one)}"
@@ -647,10 +647,11 @@ def preemptions(told: Iterable[ExplainedPreemption]) -> Iterator[str]:
 
 
 def _together(one: ExplainedPreemption) -> str:
-    others = [f"lease {number}" for number in one.victims if number != one.lease]
+    named = [str(number) for number in one.victims if number != one.lease]
+    others = [f"lease{'s' if len(named) > 1 else ''} {', '.join(named)}"] if named else []
     if one.victims_hidden:
         others.append(f"{count_of(one.victims_hidden, 'lease')} of others")
-    return f", together with {', '.join(others)}" if others else ""
+    return f", together with {' and '.join(others)}" if others else ""
 
 
 def _competition(one: ExplainedPreemption) -> str:
@@ -661,7 +662,7 @@ def _competition(one: ExplainedPreemption) -> str:
     if one.runner_up == "none":
         return f"{chosen}; there was no second best"
     it = "with this lease too" if one.runner_up == "with-this-lease" else "without this lease"
-    dear = "" if one.runner_up_cost is None else f" at {one.runner_up_cost:.2f} times the cost"
+    dear = "" if one.runner_up_cost is None else f", at {one.runner_up_cost:.2f} times the cost"
     return f"{chosen}; the second best by the rule was {it}{dear}"
 
 

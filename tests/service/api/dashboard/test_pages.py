@@ -329,7 +329,7 @@ def test_a_preemption_is_told_by_both_sides(house: House, admin: str) -> None:
     guest, taker = preempted(house)
     told = Page(get(house, f"/leases/{guest}", admin).text)
     assert "was preempted by a local request" in told.text
-    assert f"For lease {taker} , which needed" in told.text
+    assert f"For lease {taker} , which lacked" in told.text
     assert f"/leases/{taker}" in {one["href"] for one in told.named("a")}
     other = Page(get(house, f"/leases/{taker}", admin).text)
     assert f"Guests gave way for it: {guest}" in other.text
