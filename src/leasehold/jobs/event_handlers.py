@@ -249,6 +249,8 @@ class EventHandlers:
         there = {seen.node.name for seen in event.nodes} if event.names is None else event.names
         for name in inventory.names_but(event.site, there):
             self._faults.gone(name, now_ms)
+        if inventory.take_turn(event.site, event.turn):
+            self._jobs.dirty = True
         self._see(event.nodes, now_ms)
         if event.names is None or inventory.has_all(event.site, event.names):
             inventory.expect_no_more(event.site)

@@ -1,6 +1,7 @@
 """What happens to jobs, nodes and images: the input of the job scheduler."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from leasehold.jobs.job import NOT_YET, AttemptState, Fault, JobRequest
 from leasehold.matching.images import BuildSource, Image
@@ -44,16 +45,33 @@ class SeenNode:
         return not self.problem and self.fault is None
 
 
+class Turn(StrEnum):
+    """When the nodes of a site are considered for a job.
+
+    FIRST         with all others of this kind
+    NONE_CAN_NOW  where none of those can serve it now, or none ever can
+    NONE_CAN      where none of those ever can
+    NEVER         not at all
+    """
+
+    FIRST = "first"
+    NONE_CAN_NOW = "none-can-now"
+    NONE_CAN = "none-can"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
     """The nodes of a site were observed, including those that are down. A node that is not named is gone.
 
     ``names``  all that it has, where ``nodes`` are only some of them; None: there are no others
+    ``turn``   when they are considered
     """
 
     site: str
     nodes: tuple[SeenNode, ...]
     names: frozenset[str] | None = None
+    turn: Turn = Turn.FIRST
 
 
 @dataclass(frozen=True, slots=True)

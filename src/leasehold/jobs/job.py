@@ -95,9 +95,35 @@ def sentence(reason: JobReason) -> str:
 NOT_YET = -1
 
 
+OF_PEER = ":"
+"""Between the name of a peer and that of a site behind it, which may be one of another peer there; none is in names."""
+
+
 def site_of(node: str) -> str:
-    """Return the site of a node, whose name is ``site/node``."""
+    """Return the site of a node, whose name is ``site/node``; of a peer's it is ``peer:site``."""
     return node.partition("/")[0]
+
+
+def provider_of(site: str) -> str:
+    """Name who is asked for the nodes of a site: that site, or the peer that it is behind."""
+    return site.partition(OF_PEER)[0]
+
+
+def hops_to(site: str) -> int:
+    """Say over how many gateways a site is reached; 0: it is behind no peer."""
+    return site.count(OF_PEER)
+
+
+def name_there(node: str) -> str:
+    """Give the name that a node has at its site, or that its peer has told."""
+    site, _, name = node.partition("/")
+    _, is_behind, beyond = site.partition(OF_PEER)
+    return f"{beyond}/{name}" if is_behind else name
+
+
+def behind(provider: str, node: str) -> str:
+    """Give the name here of a node of a site, or of the site of a peer, that it calls so."""
+    return f"{provider}{OF_PEER}{node}"
 
 
 ARRAY_ID, ARRAY_INDEX = "LEASEHOLD_ARRAY_ID", "LEASEHOLD_ARRAY_INDEX"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
 
-from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
+from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode, Turn
 from leasehold.jobs.job import NOT_YET, Fault, site_of
 from leasehold.matching.choice import NodePool
 from leasehold.matching.devices import have_shares, less, more
@@ -175,6 +175,8 @@ class SchedulableNodes:
         """Of those nodes at which one would wait, as they are laid now."""
         self._whole = NodePool(NodeIndex((), network))
         self._sites: dict[str, NodePool] = {}
+        self._turns: dict[str, Turn] = {}
+        """When sites are considered that are not considered first."""
         self._seen: dict[str, SeenNode] = {}
         self._names: dict[str, dict[str, None]] = {}
         """Of all nodes that were seen, by site."""
@@ -206,15 +208,32 @@ class SchedulableNodes:
 
     @property
     def whole(self) -> NodePool:
-        """All nodes that can be used, with what can be promised there."""
+        """All nodes that can be used and are considered first, with what can be promised there."""
         self._settle()
         return self._whole
 
     @property
     def sites(self) -> dict[str, NodePool]:
-        """The same by site."""
+        """The same by site, all sites that are ever considered."""
         self._settle()
-        return self._sites
+        return {site: ground for site, ground in self._sites.items() if self.turn(site) is not Turn.NEVER}
+
+    def turn(self, site: str) -> Turn:
+        """Say when the nodes of a site are considered."""
+        return self._turns.get(site, Turn.FIRST)
+
+    def take_turn(self, site: str, turn: Turn) -> bool:
+        """Consider the nodes of a site then from now on; whether that is new."""
+        if turn is self.turn(site):
+            return False
+        if turn is Turn.FIRST:
+            del self._turns[site]
+            _lay(self._whole, [self._as_it_is(self._seen[name]) for name in self.names(site) if self.is_usable(name)])
+        else:
+            self._turns[site] = turn
+            _take_out(self._whole, self.names(site))
+        self._down, self._with_down = None, {}
+        return True
 
     # --- what is seen --------------------------------------------------------------------------------------
 
@@ -278,7 +297,8 @@ class SchedulableNodes:
     def down(self) -> dict[str, SeenNode]:
         """Give the nodes that are known and cannot be used now, by name."""
         if self._down is None:
-            names = sorted(chain.from_iterable(self._unusable.values()))
+            considered = (names for site, names in self._unusable.items() if self.turn(site) is not Turn.NEVER)
+            names = sorted(chain.from_iterable(considered))
             self._down = {name: self._as_it_is(self._seen[name]) for name in names}
         return self._down
 
@@ -484,8 +504,10 @@ class SchedulableNodes:
     # --- what is left --------------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:
-        """List all nodes that are known, as they were seen."""
-        return [seen.node for seen in self._seen.values()]
+        """List all nodes that are known and ever considered, as they were seen."""
+        never = [site for site, turn in self._turns.items() if turn is Turn.NEVER]
+        hidden = frozenset(chain.from_iterable(map(self.names, never)))
+        return [seen.node for name, seen in self._seen.items() if name not in hidden]
 
     def node(self, name: str) -> Node | None:
         """Give a node with what can be promised there; None for one that was never seen."""
@@ -504,7 +526,9 @@ class SchedulableNodes:
 
     def room(self, name: str) -> Amounts | None:
         """Give what a node has left that can be used; None for any other."""
-        there = self.whole.index.find(name) or self.whole.hosts.get(name)
+        self._settle()
+        ground = self._ground_of(site_of(name))
+        there = ground.index.find(name) or ground.hosts.get(name)
         return None if there is None else there.free
 
     def total(self, name: str) -> Amounts | None:
@@ -547,8 +571,12 @@ class SchedulableNodes:
         return self._with_down[site]
 
     def idle(self, *, down: bool = False) -> NodePool:
-        """Give all nodes as if none were used; those that are down only where they are wanted too."""
-        there = (seen for name, seen in self._seen.items() if down or self.is_usable(name))
+        """Give all nodes that are considered first as if none were used; those that are down only if wanted too."""
+        there = (
+            seen
+            for name, seen in self._seen.items()
+            if (down or self.is_usable(name)) and not (self._turns and site_of(name) in self._turns)
+        )
         return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 
     def _ground_with(self, nodes: Iterable[SeenNode]) -> NodePool:
@@ -562,7 +590,10 @@ class SchedulableNodes:
         self._stale.difference_update(names)
         self._down, self._with_down = None, {}
         changed = {name: seen for name, seen in judged.items() if not self._is_up_to_date(seen)}
-        self._put_again(self._whole, changed)
+        first = changed
+        if self._turns:
+            first = {name: seen for name, seen in changed.items() if site_of(name) not in self._turns}
+        self._put_again(self._whole, first)
         for site, its_own in groupby(sorted(judged, key=site_of), key=site_of):
             here = [*its_own]
             its_changed = {name: changed[name] for name in here if name in changed}
@@ -574,7 +605,8 @@ class SchedulableNodes:
     def _is_up_to_date(self, seen: SeenNode) -> bool:
         """Whether a node is up to date: to look is much quicker than to update it."""
         name, node = seen.node.name, seen.node if self.is_usable(seen.node.name) else None
-        as_node, as_host = self._whole.index.find(name), self._whole.hosts.get(name)
+        ground = self._whole if not self._turns else self._ground_of(site_of(name))
+        as_node, as_host = ground.index.find(name), ground.hosts.get(name)
         return as_node == (node if seen.runs else None) and as_host == (node if seen.is_host else None)
 
     def _put_again(self, ground: NodePool, nodes: Mapping[str, SeenNode]) -> None:

@@ -11,6 +11,7 @@ from heapq import nsmallest
 from itertools import groupby
 from operator import attrgetter
 
+from leasehold.jobs.events import Turn
 from leasehold.jobs.job import (
     Backup,
     Fault,
@@ -21,6 +22,7 @@ from leasehold.jobs.job import (
     Place,
     edges_of,
     has_lost_a_place,
+    hops_to,
     is_too_late,
     names_of,
     recipe_of,
@@ -63,7 +65,8 @@ class PlaceFinder:
 
     Rule: nodes before machines. If at any site so many nodes have what is needed, used by others or not,
     no machine is built anywhere. Of several sites the one with the least time until all nodes can begin is
-    taken, then the least in all, then the first by name.
+    taken, then the least in all, then the first by name. Sites that are considered only where the others cannot serve
+    a job, as those of peers, are looked at afterwards, in the same way: those that are fewer hops away first.
     Source: Thamarai Selvi et al., sections 4.2 to 4.4, by `leasehold.matching.choice`; sites are Leasehold's.
     """
 
@@ -78,9 +81,24 @@ class PlaceFinder:
         """Say when nodes are judged, and how old what is known of them may be."""
         return EvaluationTime(now_ms, self._settings.fresh_for_ms or FOR_EVER_MS)
 
-    def find(self, job: Job, now_ms: int, without: Collection[str] = ()) -> Place | Verdict:
-        """Give the best place, but for some nodes; or the two kinds of no."""
-        return self._best(self._grounds(job), job, now_ms, without)
+    def find(
+        self, job: Job, now_ms: int, without: Collection[str] = (), *, among_first: bool = False
+    ) -> Place | Verdict:
+        """Give the best place, but for some nodes; or the two kinds of no.
+
+        ``among_first``  only sites that are considered first
+        """
+        found = self._best(self._grounds(job), job, now_ms, without)
+        if among_first or not isinstance(found, Verdict) or self._settings.sites - self._inventory.complete:
+            return found
+        turns = [Turn.NONE_CAN_NOW, Turn.NONE_CAN][: 1 + (found.answer is Feasibility.NEVER)]
+        afar = sorted(self._sites_in(*turns), key=lambda one: hops_to(one[0]))
+        for _, equally_far in groupby(afar, key=lambda one: hops_to(one[0])):
+            there = self._best([ground for _, ground in equally_far], job, now_ms, without)
+            if not isinstance(there, Verdict):
+                return there
+        everywhere = [*self._grounds(job), *(ground for _, ground in afar)]
+        return self._best(everywhere, job, now_ms, without) if afar else found
 
     def find_among(self, names: Iterable[str], job: Job, now_ms: int) -> Place | Verdict:
         """Give the best place on these nodes alone, which may be of several sites."""
@@ -177,7 +195,10 @@ class PlaceFinder:
     def _grounds(self, job: Job) -> list[NodePool]:
         if job.needs.nodes == 1:
             return [self._inventory.whole]
-        return [ground for _, ground in sorted(self._inventory.sites.items())] or [self._inventory.whole]
+        return [ground for _, ground in self._sites_in(Turn.FIRST)] or [self._inventory.whole]
+
+    def _sites_in(self, *turns: Turn) -> list[tuple[str, NodePool]]:
+        return sorted(one for one in self._inventory.sites.items() if self._inventory.turn(one[0]) in turns)
 
     def _best(
         self, grounds: Iterable[NodePool], job: Job, now_ms: int, without: Collection[str] = ()
@@ -392,7 +413,7 @@ class Placer:
             there = self.finder.find_among(offered, job, now_ms)
             if not isinstance(there, Verdict):
                 return there
-        return self.finder.find(job, now_ms, without)
+        return self.finder.find(job, now_ms, without, among_first=record.request.reliability is not None)
 
     def _copies(self, record: JobRecord, first: Place, now_ms: int) -> list[Place]:
         copies: list[Place] = []

@@ -179,8 +179,9 @@ class NodeDiscovery:
             self.queries.done(fetch.lease_id)
 
     async def _read(self, read: Read) -> None:
-        if read.site in self._sites:
-            await self._sites[read.site].read(read.lease_id)
+        """Read it at a site of one's own, or ask where the lease has gone on to."""
+        remote = SiteDiscovery(read.site, self.queries, self._do, self._clock, self._spec)
+        await self._sites.get(read.site, remote).read(read.lease_id)
 
     async def _send(self, send: Send) -> None:
         if send.site in self._sites:

@@ -159,10 +159,10 @@ def _tried(engine: Engine, command: SubmitJob) -> tuple[JobOutcome, tuple[Reques
 
 def _request(engine: Engine, asked: JobRequest, place: Place, state: JobState, now_ms: int) -> Request | None:
     """Give the request for a lease that a job makes at this place; None where no lease can be so."""
-    jobs, registry = engine.jobs, engine.gateway.registry
+    jobs = engine.jobs
     record, attempt = JobRecord(asked, since_ms=now_ms), Attempt(1, place, now_ms)
     wall_ms, number = jobs.setup.wall_ms(record, attempt), max(engine.gateway.leases, default=0) + 1
-    by_nodes, speeds = registry.is_planned_by_nodes(attempt.site), jobs.speeds(attempt.site)
+    by_nodes, speeds = jobs.is_planned_by_nodes(attempt.site), jobs.speeds(attempt.site)
     ready_ms = now_ms + (jobs.setup.settings.build_ms if state is JobState.BUILDING else 0)
     try:
         request = request_of(record, attempt, number, wall_ms, speeds, now_ms, by_nodes=by_nodes)

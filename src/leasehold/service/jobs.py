@@ -5,17 +5,19 @@ alike. Nothing is changed by it.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import cast
 
-from leasehold.jobs.job import Place
+from leasehold.jobs.events import Turn
+from leasehold.jobs.job import Place, site_of
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
-from leasehold.matching.verdict import Verdict, Why
+from leasehold.matching.verdict import Feasibility, Verdict, Why
 from leasehold.service.commands import CancelJob, SubmitJob
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Engine
@@ -25,6 +27,9 @@ from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.filters import JobFilter
 from leasehold.service.store.rows import AttemptRow, ImageRow, NodeRow, OutputFile, StoredJob
 from leasehold.service.store.store import Store
+
+NOT_ASKED = "its peer is asked for nothing, or by a shorter way"
+OWN_FIRST = "one's own nodes can run it, and come first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,35 @@ class Chosen:
 
 
 def verdicts(engine: Engine, job: Job) -> tuple[NodeGroup, ...]:
-    """Say what all nodes say to a job now."""
+    """Say what all nodes say to a job now; and of those of peers, why they are not considered where they are not."""
     moment = EvaluationTime(engine.now_ms, engine.setup.settings.fresh_for_ms)
-    return grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment)
+    groups = grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment)
+    turns = engine.jobs.turns
+    if not turns:
+        return groups
+    best = _best_answer([group for group in groups if group.site not in turns], job.needs.nodes)
+    why_not = {Turn.NEVER: NOT_ASKED}
+    if best >= Feasibility.WAIT:
+        why_not[Turn.NONE_CAN] = OWN_FIRST
+    if best >= Feasibility.FIT:
+        why_not[Turn.NONE_CAN_NOW] = OWN_FIRST
+    considered = (_considered(group, why_not.get(turns.get(group.site, Turn.FIRST), "")) for group in groups)
+    return tuple(sorted(considered, key=_rank))
+
+
+def _best_answer(groups: Iterable[NodeGroup], nodes: int) -> int:
+    """Give the best that so many nodes of one site answer; -1: nothing can run on so many now."""
+    counts = Counter[tuple[str, int]]()
+    for group in groups:
+        counts.update({(group.site, answer): group.count for answer in range(_answer(group) + 1)})
+    return max((answer for (_, answer), count in counts.items() if count >= nodes), default=-1)
+
+
+def _considered(group: NodeGroup, why_not: str) -> NodeGroup:
+    """Say of nodes why they are not considered; what is wrong with them comes first."""
+    if not why_not or group.says.problem:
+        return group
+    return replace(group, says=replace(group.says, problem=why_not))
 
 
 def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:
@@ -100,9 +131,14 @@ def _group(site: str, says: Verdicts, kinds: Iterable[Kind]) -> NodeGroup:
 
 
 def _rank(group: NodeGroup) -> tuple[int, int, str, tuple[str, ...]]:
+    return -_answer(group), -group.count, group.site, group.nodes
+
+
+def _answer(group: NodeGroup) -> int:
+    """Give the best that nodes answer; -1: nothing can run there now."""
     says = group.says
     answers = [] if says.problem else [match.answer for match in (says.as_node, says.as_host) if match]
-    return -max(answers, default=-1), -group.count, group.site, group.nodes
+    return max(answers, default=-1)
 
 
 def chosen_at(place: Place) -> Chosen:
@@ -117,7 +153,7 @@ def chosen_at(place: Place) -> Chosen:
 
 
 def _site_of(nodes: tuple[str, ...]) -> str:
-    return nodes[0].partition("/")[0]
+    return site_of(nodes[0])
 
 
 NODES_AT_ONCE = 500

@@ -289,10 +289,11 @@ class Sites:
             silent_ms = self._messages.silent_ms(remote.name)
             if not remote.silent and self._messages.is_silent(remote.name):
                 await self._engine.do(Happened(SiteFellSilent(remote.name)))
-            if remote.is_peer or silent_ms < self._config.jobs.silent_after_ms:
+            if silent_ms < self._config.jobs.silent_after_ms:
                 self._lost.discard(remote.name)
             elif remote.name not in self._lost:
-                why = f"its manager has not called for {silent_ms / 1000:.0f} s"
+                caller = "its gateway" if remote.is_peer else "its manager"
+                why = f"{caller} has not called for {silent_ms / 1000:.0f} s"
                 await self._engine.do(JobSiteSilent(remote.name, why))
                 self._lost.add(remote.name)
 

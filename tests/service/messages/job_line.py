@@ -2,9 +2,11 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.service.messages.errands import Errands
 from tests.service.messages.line import FAR, HOME, World, rows_of
 
 from leasehold.jobs.job import AttemptState, JobState
@@ -14,23 +16,17 @@ from leasehold.matching.software import software
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
 from leasehold.service.commands import (
-    AskForFiles,
-    AskForOutput,
     CancelJob,
-    GuestFiles,
-    GuestOutput,
     Happened,
     JobNodesOffered,
     JobNodesSeen,
-    JobOutput,
     JobSiteSilent,
     SubmitJob,
 )
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard
 from leasehold.service.messages.endpoints import GATEWAY
-from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputFile, OutputRow
+from leasehold.service.store.rows import AttemptRow, JobRow, NodeRow, OutputRow
 from leasehold.testing.live import Live
 
 NUMPY = frozenset({("numpy", "1.24.2")})
@@ -56,8 +52,10 @@ class JobWorld(World):
         with_images: Container[str] = (),
     ) -> None:
         super().__init__(folder, nodes=nodes, with_images=with_images)
-        self._fetches: dict[int, Fetch] = {}
-        self._heard: dict[int, OutputHeard] = {}
+        self._errands = {
+            name: Errands(live, name, partial(self.written, name), partial(self.look, name))
+            for name, live in self.named()
+        }
         for name, live in self.named():
             self.look(name)
             live.pass_time(0)
@@ -123,9 +121,7 @@ class JobWorld(World):
 
     def restart(self, who: str) -> None:
         """Somebody is killed and comes back; what it was doing is forgotten."""
-        if who == GATEWAY:
-            self._fetches.clear()
-            self._heard.clear()
+        self._errands[HOME if who == GATEWAY else who].forget()
         super().restart(who)
 
     def errands(self) -> None:
@@ -136,46 +132,12 @@ class JobWorld(World):
                 return
         raise AssertionError("there is always something to do")
 
-    def _errands_of(self, name: str, live: Live) -> bool:
-        tasks, live.tasks = live.tasks, BackgroundTasks()
-        for fetch in tasks.fetches:
-            if fetch.site == HOME:
-                live.do(JobOutput(fetch.lease_id, self.written(HOME, fetch.lease_id)))
-            else:
-                self._fetches[fetch.lease_id] = fetch
-                live.do(AskForOutput(fetch.lease_id))
-        for read in tasks.reads:
-            live.do(GuestOutput(read.lease_id, self.written(name, read.lease_id)))
-        for send in tasks.sends:
-            live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
-        for heard in tasks.heard:
-            assert isinstance(heard, OutputHeard | FilesHeard)
-            self._hear(heard)
-        for site in tasks.looks:
-            self.look(site)
-        return bool(tasks)
-
-    def _hear(self, heard: OutputHeard | FilesHeard) -> None:
-        """What a command wrote comes first, and then what it left, where that is wanted."""
-        fetch, lease_id = self._fetches.get(heard.lease_id), heard.lease_id
-        if fetch is None:
-            return
-        if isinstance(heard, OutputHeard):
-            self._heard[lease_id] = heard
-            if fetch.outputs:
-                self.gateway.do(AskForFiles(lease_id))
-                return
-        elif lease_id not in self._heard:
-            return
-        wrote = self._heard.pop(lease_id)
-        del self._fetches[lease_id]
-        files = heard.files if isinstance(heard, FilesHeard) else ()
-        self.gateway.do(JobOutput(lease_id, wrote.output, wrote.problem, files))
+    def _errands_of(self, name: str, _live: Live) -> bool:
+        return self._errands[name].run()
 
     def ask_again(self) -> None:
         """What was asked for and did not come is asked for again, as after a while."""
-        for lease_id in self._fetches:
-            self.gateway.do(AskForFiles(lease_id) if lease_id in self._heard else AskForOutput(lease_id))
+        self._errands[HOME].ask_again()
 
     def written(self, name: str, lease_id: int) -> Output:
         self._keep_audits()
@@ -271,11 +233,6 @@ class JobWorld(World):
             wrote = self.output()
             assert wrote is not None
             assert (wrote.text, wrote.is_whole) == (text, True)
-
-
-def left_as(name: str) -> OutputFile:
-    """What was sent of an output."""
-    return OutputFile(name, "cd" * 32, 7)
 
 
 def stored(name: str = "sky.fits") -> InputFile:

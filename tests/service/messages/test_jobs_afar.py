@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
-from tests.service.messages.job_line import NODES, NUMPY, OFFERED_FOR_MS, JobWorld, left_as, stored
+from tests.service.messages.errands import left_as
+from tests.service.messages.job_line import NODES, NUMPY, OFFERED_FOR_MS, JobWorld, stored
 from tests.service.messages.line import FAR, rows_of
 
 from leasehold.jobs.job import AttemptState, Fault, JobReason, JobState

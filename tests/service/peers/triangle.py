@@ -15,8 +15,10 @@ from tests.service.stores import store_at
 
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, Extend, KeepPeer, MessageBatch, Undrain
+from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.messages.endpoints import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
@@ -54,7 +56,8 @@ class Message:
 class World:
     """All of them, and what is on the lines between them.
 
-    ``slots`` are those of the one site of each gateway, ``ways`` who calls whom, and requests make at most ``hops``.
+    ``slots`` are those of the one site of each gateway, and ``nodes`` its nodes, where it serves jobs; ``ways`` who
+    calls whom, and requests make at most ``hops``.
     """
 
     def __init__(
@@ -64,15 +67,22 @@ class World:
         ask: AskWhen = AskWhen.NONE_CAN,
         *,
         slots: Mapping[str, int] = SLOTS,
+        nodes: Mapping[str, tuple[EmulatedNode, ...]] | None = None,
         ways: Sequence[tuple[str, str]] = WAYS,
         hops: int = 1,
     ) -> None:
         self.slots, self.ways, self.hops = slots, ways, hops
         self.stores = {name: store_at(folder / f"{name}.db") for name in slots}
-        self.gateways = {name: live_of(self.stores[name], site_of(name), most, policy) for name, most in slots.items()}
+        of = nodes or {}
+        self.gateways = {
+            name: live_of(self.stores[name], site_of(name), most, policy, nodes=of.get(name, ()))
+            for name, most in slots.items()
+        }
         self.drained: set[str] = set()
         self.on_the_line: list[Message] = []
         self.audits: dict[str, list[AuditLine]] = {name: [] for name in slots}
+        self.outputs: dict[str, dict[int, tuple[str, str]]] = {name: {} for name in slots}
+        """What the commands of leases had written that are gone, as machines keep it."""
         for name, other in ways:
             self.agree(name, other, ask)
 
@@ -166,7 +176,9 @@ class World:
 
     def _keep_audits(self) -> None:
         for name, live in self.gateways.items():
-            self.audits[name] += live.sites[site_of(name)].machines.take_unwritten().audit
+            unwritten = live.sites[site_of(name)].machines.take_unwritten()
+            self.audits[name] += unwritten.audit
+            self.outputs[name] |= {lease_id: wrote[:2] for lease_id, wrote in unwritten.outputs.items()}
 
     def make_whole(self) -> None:
         """The lines are whole again, what was on them is lost, and everything comes to its end."""
@@ -194,10 +206,11 @@ class World:
         return row
 
     def guests(self, at: str, of: str) -> dict[int, list[LeaseRow]]:
-        """What one gateway has of each lease of another; requests that it refused are not counted."""
+        """What one gateway has of each lease of another; what it refused or could never start is not counted."""
         found: dict[int, list[LeaseRow]] = {}
         for row in rows_of(self.gateways[at]):
-            if row.metadata.origin == asking(of) and row.lease.state != LeaseState.REFUSED:
+            is_none = row.lease.state == LeaseState.REFUSED or row.metadata.reason == Reason.NEVER_STARTED
+            if row.metadata.origin == asking(of) and not is_none:
                 found.setdefault(row.metadata.origin_id, []).append(row)
         return found
 

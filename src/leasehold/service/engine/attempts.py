@@ -15,7 +15,16 @@ from leasehold.jobs.events import (
     AttemptStands,
     JobEvent,
 )
-from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord, JobRequest
+from leasehold.jobs.job import (
+    NOT_YET,
+    Attempt,
+    AttemptState,
+    Fault,
+    JobRecord,
+    JobRequest,
+    name_there,
+    provider_of,
+)
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image
 from leasehold.model.effect import Decision, Effect, LeaseClosed
@@ -127,7 +136,7 @@ def request_of(
 
 def _names_at_site(attempt: Attempt) -> tuple[str, ...]:
     """Name the nodes as their site does."""
-    return tuple(name.partition("/")[2] for name in attempt.nodes)
+    return tuple(map(name_there, attempt.nodes))
 
 
 def request_at(request: JobRequest, site: str, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int) -> Request:
@@ -142,7 +151,7 @@ def request_at(request: JobRequest, site: str, lease_id: int, wall_ms: int, spee
         consumer=request.consumer,
         memory_mib=max(1, request.job.needs.amounts.memory_mib),
         group=request.group,
-        domain=site,
+        domain=provider_of(site),
         is_foreign=request.is_foreign,
         max_restarts=0,
     )
@@ -208,7 +217,7 @@ def fetch_of(lease_id: int, tried: Try) -> Fetch:
     """Say what is to be fetched of an attempt, be its site one's own or not."""
     request = tried.record.request
     outputs = request.job.needs.outputs
-    return Fetch(lease_id, tried.attempt.site, request.consumer if outputs else "", outputs)
+    return Fetch(lease_id, provider_of(tried.attempt.site), request.consumer if outputs else "", outputs)
 
 
 class AttemptTracker:
@@ -273,17 +282,20 @@ class AttemptTracker:
     def command_of(self, lease: Lease, now_ms: int) -> AttemptStatus:
         """Say what is known of the command of a lease that another gateway has sent here."""
         status = self._statuses.get(lease.id, AttemptStatus())
-        ran_ms = -1 if lease.first_start_ms < 0 else max(0, now_ms - lease.first_start_ms)
-        return replace(status, ran_ms=ran_ms)
+        if status.ran_ms >= 0 or lease.first_start_ms < 0:
+            return status
+        return replace(status, ran_ms=max(0, now_ms - lease.first_start_ms))
 
     def forget(self, lease_id: int) -> None:
         """Forget the command of such a lease: it is over, and that was reported."""
         self._statuses.pop(lease_id, None)
 
     def told(self, lease_id: int, site: str, status: AttemptStatus) -> None:
-        """Take in what the manager of a site tells of the command of an attempt there."""
+        """Take in what a site or peer tells of the command of an attempt there, be the job here or further back."""
         lease = self._core.gateway.leases.get(lease_id)
-        if lease is not None and lease.site == site and self._jobs.find(lease_id) is not None:
+        if lease is None or lease.site != site:
+            return
+        if self._jobs.find(lease_id) is not None or self._metadata[lease_id].origin:
             self._statuses[lease_id] = status
 
     def _status(self, lease_id: int) -> AttemptStatus:

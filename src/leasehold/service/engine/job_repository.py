@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from leasehold.jobs.job import Attempt, AttemptState, JobRecord
+from leasehold.jobs.job import Attempt, AttemptState, JobRecord, provider_of
 from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.mapping import Values
@@ -169,7 +169,8 @@ class JobRepository:
                 self._follow_attempt(Try(record, attempt))
 
     def _follow_attempt(self, tried: Try) -> None:
-        row = AttemptRow(tried.record.id, tried.attempt, tried.attempt.site, self.lease_of(tried), self.end_of(tried))
+        site = provider_of(tried.attempt.site)
+        row = AttemptRow(tried.record.id, tried.attempt, site, self.lease_of(tried), self.end_of(tried))
         values = ATTEMPTS.values(row)
         job_id, number = tried.key
         written = self._written_attempts[job_id]

@@ -22,8 +22,8 @@ from leasehold.jobs.effects import (
     StopAttempt,
     WakeJobsAt,
 )
-from leasehold.jobs.events import AttemptNotNow, JobCancelled, JobEvent, JobSubmitted, JobTick
-from leasehold.jobs.job import Attempt, JobRecord, JobRequest
+from leasehold.jobs.events import AttemptNotNow, JobCancelled, JobEvent, JobSubmitted, JobTick, NodesSeen, Turn
+from leasehold.jobs.job import Attempt, JobRecord, JobRequest, provider_of, site_of
 from leasehold.jobs.offers import OfferAnswer
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
@@ -53,7 +53,8 @@ from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.images import ImageRepository
 from leasehold.service.engine.job_repository import JobRepository, OutputQuota, Try
 from leasehold.service.engine.leases import LeaseRepository
-from leasehold.service.engine.nodes import NodeRepository
+from leasehold.service.engine.nodes import NodeRepository, NodeSource
+from leasehold.service.engine.peer_sites import PeerSites
 from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.engine.timers import JobsDue
 from leasehold.service.messages.about_jobs import (
@@ -134,6 +135,7 @@ class JobController:
         self.kept = JobRepository(context.store, context.unit, (row.order.lease_id for row in context.outbox))
         self.quota = OutputQuota(context.store, setup.outputs_mib << 20)
         self.nodes = nodes
+        self.peer_sites = PeerSites(context.store, context.unit, context.core.gateway)
         store, unit, sites = context.store, context.unit, setup.image_sites
         buildable = BuildableRepository(store.buildable(), unit, sites)
         self.images = ImageRepository(store.images(), unit, self.tasks, sites, buildable, nodes.is_lost)
@@ -147,6 +149,8 @@ class JobController:
         self._snapshot = context.store.snapshots().get(SCHEDULER, "{}")
         self._inbox: list[JobEvent] = self.images.recall()
         self._closed_sites: set[str] | None = None
+        self._turns: dict[str, Turn] = {}
+        """As the scheduler knows them, and as closed sites."""
         self._unrecalled: deque[tuple[str, tuple[str, ...]]] = deque()
         """What the scheduler is still to know after a start: of large sites some nodes in each step."""
         self._has_decided = False
@@ -220,9 +224,9 @@ class JobController:
                 self.kept.row(job_id)
                 self._inbox.append(JobCancelled(job_id))
             case JobNodesSeen():
-                self._inbox += self.nodes.see(news, self._not_lending, now_ms)
+                self._inbox += self.nodes.see(news, self.not_lending, now_ms)
             case JobNodesOffered():
-                self._inbox += self.nodes.offered(news, self._not_lending, now_ms)
+                self._inbox += self.nodes.offered(news, self.not_lending, now_ms)
             case JobSiteSilent():
                 self._inbox += self.nodes.lose(news, now_ms)
                 self._inbox += self.images.lose(news.site, news.why, now_ms)
@@ -240,34 +244,44 @@ class JobController:
         """Answer offers that were taken in at this time, by the names that their site has for the nodes."""
         return {
             facts.name: self.scheduler.answer_offer(f"{command.site}/{facts.name}", now_ms)
-            if command.site not in self._not_lending
+            if command.site not in self.not_lending
             else OfferAnswer.DECLINED
             for facts in command.nodes
         }
 
     @property
-    def _not_lending(self) -> Collection[str]:
+    def not_lending(self) -> Collection[str]:
+        """Sites that take no leases now, and peers that are silent: these tell which of their sites take some."""
         registry = self._core.gateway.registry
         if not registry.remotes:
             return registry.closed
         return registry.closed | {
-            name for name, remote in registry.remotes.items() if not (remote.is_open or remote.is_peer)
+            name
+            for name, remote in registry.remotes.items()
+            if (remote.silent if remote.is_peer else not remote.is_open)
         }
 
     def _is_there(self, site: str) -> bool:
-        """Whether a site is one's own, or has a manager that has joined."""
+        """Whether a site is one's own, has a manager that has joined, or is behind a peer that has told of it."""
         gateway = self._core.gateway
-        return site in gateway.sites or site in gateway.registry.remotes
+        return site in gateway.sites or provider_of(site) in gateway.registry.remotes
 
     def hear_of_nodes(self, site: str, told: NodesTold, now_ms: int) -> None:
         """Take in what the manager of a site tells of its nodes."""
         self.is_used = True
-        self._inbox += self.nodes.hear(site, told, self._not_lending, now_ms)
+        self._inbox += self.nodes.hear(NodeSource(site, {site: told.age_ms}), told, self.not_lending, now_ms)
+
+    def hear_of_nodes_of_peer(self, peer: str, told: NodesTold, now_ms: int) -> None:
+        """Take in what a peer tells of the nodes of its sites, as far as requests from here may reach them."""
+        self.is_used = True
+        ages_ms, closed = self.peer_sites.hear(peer, told.sites), self.not_lending
+        source = NodeSource(peer, ages_ms, self.peer_sites.turns(closed), is_peer=True)
+        self._inbox += self.nodes.hear(source, told, closed, now_ms)
 
     def hear_of_offers(self, site: str, told: NodesOffered, now_ms: int) -> None:
         """Take in that nodes of a site with a manager of its own offer themselves."""
         self.is_used = True
-        self._inbox += self.nodes.hear_offers(site, told, self._not_lending, now_ms)
+        self._inbox += self.nodes.hear_offers(site, told, self.not_lending, now_ms)
 
     def hear_of_images(self, site: str, told: ImagesTold, now_ms: int) -> None:
         """Take in what the manager of a site tells of its images."""
@@ -289,7 +303,8 @@ class JobController:
         self._inbox += self.images.hear_built(site, told, now_ms)
 
     def forget_site(self, site: str) -> None:
-        """Forget a site with a manager of its own that will not come back."""
+        """Forget a site with a manager of its own, or a peer, that will not come back."""
+        self.peer_sites.forget(site)
         self._inbox += [*self.nodes.forget(site), *self.images.forget(site)]
 
     # Deciding
@@ -297,7 +312,7 @@ class JobController:
     @property
     def has_news(self) -> bool:
         """Whether there is anything that the scheduler does not know yet."""
-        if self._closed_sites != self._not_lending:
+        if self._closed_sites != self.not_lending or (self.peer_sites and self._turns != self.turns):
             return True
         has_room_news = self.scheduler.has_waiting and bool(self.nodes.room_news)
         return bool(self._inbox or self.attempts.inbox or self.attempts.withdrawn) or has_room_news
@@ -328,20 +343,38 @@ class JobController:
 
         Sites that are no longer configured are left out: their nodes are gone.
         """
-        before, closed = self._closed_sites, set(self._not_lending)
+        before, closed = self._closed_sites, set(self.not_lending)
+        turned, self._turns = self._turns, self.turns
         self._closed_sites = closed
-        if before == closed:
+        if before == closed and turned == self._turns:
             return ()
         if before is None:
             for lease in self._core.gateway.leases.values():
                 self._follow_room(lease, now_ms, after_a_restart=True)
-        sites = self.nodes.sites() if before is None else sorted(before ^ closed)
+        sites = self.nodes.sites()
+        if before is not None:
+            changed = before ^ closed
+            peers = self._core.gateway.peering.terms.keys()
+            sites = [
+                site
+                for site in sorted({*sites, *changed - peers})
+                if provider_of(site) in changed or turned.get(site) != self._turns.get(site)
+            ]
         at_once: list[tuple[str, tuple[str, ...]]] = []
         for site in filter(self._is_there, sites):
             parts = [(site, names) for names in self.nodes.remembered(site, now_ms)]
             is_later = before is None and len(parts) > 1
             (self._unrecalled if is_later else at_once).extend(parts)
-        return [self.nodes.recall(site, names, closed, now_ms) for site, names in at_once]
+        return [self._recall(site, names, now_ms) for site, names in at_once]
+
+    def _recall(self, site: str, names: tuple[str, ...], now_ms: int) -> NodesSeen:
+        turn = self._turns.get(site, Turn.FIRST)
+        return self.nodes.recall(site, names, self.not_lending, now_ms, turn)
+
+    @property
+    def turns(self) -> dict[str, Turn]:
+        """Say when the sites of peers are considered."""
+        return self.peer_sites.turns(self.not_lending) if self.peer_sites else {}
 
     @property
     def has_unrecalled(self) -> bool:
@@ -353,7 +386,7 @@ class JobController:
         if self._unrecalled:
             site, part = self._unrecalled.popleft()
             if self._is_there(site):
-                self._inbox.append(self.nodes.recall(site, part, self._not_lending, now_ms))
+                self._inbox.append(self._recall(site, part, now_ms))
 
     def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
         """Apply the gateway's decisions to attempts, and note the machines given to other leases."""
@@ -404,7 +437,7 @@ class JobController:
             case BuildImage():
                 self._inbox += self.images.build(effect, now_ms)
             case LookAtNode(node):
-                self.tasks.looks.add(node.partition("/")[0])
+                self.tasks.looks.add(provider_of(site_of(node)))
             case JobDecided():
                 self._decided(effect, now_ms)
             case JobClosed(record):
@@ -424,7 +457,7 @@ class JobController:
             return ()
         try:
             wall_ms, number = self.setup.wall_ms(*tried), self._leases.last_id + 1
-            by_nodes = self._core.gateway.registry.is_planned_by_nodes(site)
+            by_nodes = self.is_planned_by_nodes(site)
             request = request_of(*tried, number, wall_ms, self.speeds(site), now_ms, by_nodes=by_nodes)
         except InvalidField as error:
             self._inbox.append(AttemptNotNow(*tried.key, str(error)))
@@ -435,8 +468,19 @@ class JobController:
 
     def speeds(self, site: str) -> Speeds:
         """Give the speed of a site, and the one that durations refer to."""
-        gateway = self._core.gateway
-        return Speeds(gateway.registry.speed_of(site), gateway.reference_mips) if self._is_there(site) else Speeds()
+        gateway, behind_peer = self._core.gateway, self.peer_sites.get(site)
+        if behind_peer is not None:
+            return Speeds(behind_peer.speed_mips, gateway.reference_mips)
+        if not self._is_there(site):
+            return Speeds()
+        return Speeds(gateway.registry.speed_of(provider_of(site)), gateway.reference_mips)
+
+    def is_planned_by_nodes(self, site: str) -> bool:
+        """Whether a site is planned by its nodes, be it behind a peer or not."""
+        behind_peer = self.peer_sites.get(site)
+        if behind_peer is not None:
+            return behind_peer.by_nodes
+        return self._core.gateway.registry.is_planned_by_nodes(site)
 
     def _decided(self, effect: JobDecided, now_ms: int) -> None:
         record = effect.record

@@ -4,10 +4,12 @@ What a node is like is discovered, and kept with the time at which it was seen: 
 known until the next look. A failure counts once, however often the node is seen with it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from heapq import nsmallest
+from itertools import chain
 from operator import attrgetter
 
 from leasehold.jobs.events import (
@@ -18,8 +20,9 @@ from leasehold.jobs.events import (
     RoomLeft,
     RoomTaken,
     SeenNode,
+    Turn,
 )
-from leasehold.jobs.job import NOT_YET, Fault
+from leasehold.jobs.job import NOT_YET, Fault, behind, provider_of, site_of
 from leasehold.jobs.state import NodeHistory
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
@@ -31,7 +34,7 @@ from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints
 from leasehold.service.engine.outages import NodeOutages
 from leasehold.service.engine.unit_of_work import UnitOfWork
-from leasehold.service.messages.about_jobs import NodesOffered, NodesTold, NodeTold
+from leasehold.service.messages.about_jobs import MOST_OF_A_PEER, NodesOffered, NodesTold, NodeTold
 from leasehold.service.store.rows import NODES, NodeRow
 
 NOT_LISTED = "is not among the nodes of its site any more"
@@ -137,6 +140,24 @@ def first_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(nsmallest(NAMED, names))
 
 
+@dataclass(frozen=True, slots=True)
+class NodeSource:
+    """Who tells of nodes: the manager of a site, or a peer, which tells of several sites.
+
+    ``ages_ms``  the sites whose nodes are believed, as they are called here, and how old it is what is told of each
+    ``turns``    when the sites of a peer are considered
+    """
+
+    name: str
+    ages_ms: Mapping[str, int]
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    is_peer: bool = False
+
+    def called(self, node: str) -> str:
+        """Give the name here of a node that it calls so."""
+        return behind(self.name, node) if self.is_peer else f"{self.name}/{node}"
+
+
 class NodeRepository:
     """Takes in what is seen of nodes; ``rows`` are all that were ever seen.
 
@@ -158,6 +179,8 @@ class NodeRepository:
         self._outages = outages
         self._sites = sites
         self.changes = 0
+        self.changes_of: Counter[str] = Counter()
+        """The same for each site."""
         self._rooms: dict[int, tuple[int, RoomTaken]] = {}
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
         self._gone_after_ms = gone_after_ms
@@ -178,6 +201,10 @@ class NodeRepository:
         """All nodes of a site that reports them in parts, until all have been reported."""
         self._held_back: dict[str, dict[str, NodeRow]] = {}
         """What is not written yet of such sites: a restart must not take a part for all."""
+
+    def of_sites(self, sites: Iterable[str]) -> Iterator[NodeRow]:
+        """Give the nodes of these sites."""
+        return (self.rows[name] for site in sites for name in self._of_site.get(site, ()))
 
     def sites(self) -> list[str]:
         """List the sites that ever reported their nodes."""
@@ -201,11 +228,16 @@ class NodeRepository:
         names = sorted(self._known(site, now_ms))
         return [tuple(names[first : first + NODE_BATCH]) for first in range(0, len(names), NODE_BATCH)] or [()]
 
-    def recall(self, site: str, names: Sequence[str], closed: Collection[str], now_ms: int) -> NodesSeen:
-        """Tell again what was last seen of some of a site's nodes; ``closed`` are sites that take no leases now."""
+    def recall(
+        self, site: str, names: Sequence[str], closed: Collection[str], now_ms: int, turn: Turn = Turn.FIRST
+    ) -> NodesSeen:
+        """Tell again what was last seen of some of a site's nodes; ``closed`` take no leases now.
+
+        ``turn``  when they are considered
+        """
         known = self._known(site, now_ms)
         seen = tuple(self._seen_node(self.rows[name], closed) for name in names if name in known)
-        return NodesSeen(site, seen, frozenset(known).union(self._awaited.get(site, ())))
+        return NodesSeen(site, seen, frozenset(known).union(self._awaited.get(site, ())), turn)
 
     def _known(self, site: str, now_ms: int) -> Collection[str]:
         """Name the nodes of a site that are there or may come back."""
@@ -270,35 +302,55 @@ class NodeRepository:
             known = self._listed[site] = names, frozenset([f"{site}/{name}" for name in names])
         return known[1]
 
-    def hear(self, site: str, told: NodesTold, closed: Collection[str], now_ms: int) -> list[JobEvent]:
-        """Take in what the manager of a site tells of its nodes; those of an earlier listing are none of its any more.
+    def hear(self, source: NodeSource, told: NodesTold, closed: Collection[str], now_ms: int) -> list[JobEvent]:
+        """Take in what is told of nodes; those of an earlier listing are none any more.
 
         They count as seen just before the message came in, less its age: an attempt whose start is reported in a
         later message, or in the same step, is not in what they have free. The clocks of both sides do not matter.
         """
-        seen_ms, there = now_ms - 1 - told.age_ms, {f"{site}/{node.name}": node for node in told.nodes}
+        before = self._of_provider(source.name)
+        room = MOST_OF_A_PEER - sum(len(self._of_site[site]) for site in before)
+        seen_ms = {site: now_ms - 1 - age_ms for site, age_ms in source.ages_ms.items()}
+        there: dict[str, NodeTold] = {}
+        for node in told.nodes:
+            name = source.called(node.name)
+            is_new = name not in self.rows
+            if site_of(name) in seen_ms and (room > 0 or not (is_new and source.is_peer)):
+                there[name] = node
+                room -= is_new
         names = {*there}
         for name, node in there.items():
-            before = self.rows.get(name)
-            known = frozenset[tuple[str, str]]() if before is None else before.software
-            software = frozenset(told.software[node.software]) if node.software >= 0 else known
-            row = _row(name, site, _facts_told(node, software), before, seen_ms)
+            known = self.rows.get(name)
+            installed = frozenset[tuple[str, str]]() if known is None else known.software
+            software = frozenset(told.software[node.software]) if node.software >= 0 else installed
+            row = _row(name, site_of(name), _facts_told(node, software), known, seen_ms[site_of(name)])
             self._keep(replace(row, listing=told.listing))
-        own = self._of_site.get(site, set())
-        missed = {f"{site}/{name}" for name in told.gone} & own
+        sites = sorted({*before, *source.ages_ms})
+        own = set[str]().union(*(self._of_site.get(site, ()) for site in sites))
+        missed = {*map(source.called, told.gone)} & own
         if told.complete:
             missed |= {name for name in own if self.rows[name].listing != told.listing}
             same = [row for name in own - missed - there.keys() if not _is_lost(row := self.rows[name])]
             for row in same:
-                self._keep(replace(row, seen_ms=max(row.seen_ms, seen_ms)))
+                self._keep(replace(row, seen_ms=max(row.seen_ms, seen_ms.get(row.site, row.seen_ms))))
             names |= {row.name for row in same}
             if not any(_is_lost(self.rows[name]) for name in own):
-                self._lost.discard(site)
+                self._lost.difference_update(sites)
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
-        known_now = frozenset(self._known(site, now_ms))
-        reported = sorted((names | missed) & known_now)
-        return [NodesSeen(site, tuple(self._seen_node(self.rows[name], closed) for name in reported), known_now)]
+        return [self._told_of(site, names | missed, closed, source, now_ms) for site in sites]
+
+    def _told_of(
+        self, site: str, names: Collection[str], closed: Collection[str], source: NodeSource, now_ms: int
+    ) -> NodesSeen:
+        """Give what is new of a site, of these of its nodes."""
+        known = frozenset(self._known(site, now_ms))
+        seen = tuple(self._seen_node(self.rows[name], closed) for name in sorted(known.intersection(names)))
+        return NodesSeen(site, seen, known, source.turns.get(site, Turn.FIRST))
+
+    def _of_provider(self, provider: str) -> list[str]:
+        """List the sites that this one, or this peer, has told of."""
+        return [site for site in self.sites() if provider_of(site) == provider]
 
     def hear_offers(self, site: str, told: NodesOffered, closed: Collection[str], now_ms: int) -> list[JobEvent]:
         """Take in the offers that the manager of a site passes on, of nodes that it has told; as in `hear`.
@@ -317,11 +369,14 @@ class NodeRepository:
         return events
 
     def is_lost(self, site: str) -> bool:
-        """Whether nodes of a site count as failed only because it did not answer."""
-        return site in self._lost
+        """Whether nodes of a site, or of a peer, count as failed only because it did not answer."""
+        return any(provider_of(one) == site for one in self._lost)
 
     def forget(self, site: str) -> list[JobEvent]:
-        """Forget a site that will not come back, with its nodes."""
+        """Forget a site or peer that will not come back, with its nodes."""
+        return [event for one in self._of_provider(site) for event in self._forget(one)]
+
+    def _forget(self, site: str) -> list[JobEvent]:
         names = self._of_site.pop(site, set())
         self._missed.pop(site, None)
         self._lost.discard(site)
@@ -334,16 +389,16 @@ class NodeRepository:
         return [NodesSeen(site, (), frozenset())] if names else []
 
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
-        """A site does not answer: its nodes cannot be reached. Whether they are down is not known."""
+        """A site or peer does not answer: its nodes cannot be reached. Whether they are down is not known."""
         fault = Fault.NETWORK_FAILED
         events: list[JobEvent] = []
-        for name in sorted(self._of_site.get(command.site, ())):
+        for name in sorted(chain.from_iterable(self._of_site[site] for site in self._of_provider(command.site))):
             row = self.rows[name]
             if not row.fault:
                 problem = f"{SITE_SILENT}: {command.why}"
                 failed = replace(row, problem=problem, fault=fault.value, failures=row.failures + 1)
                 self._keep(replace(failed, failed_ms=now_ms))
-                self._lost.add(command.site)
+                self._lost.add(row.site)
                 events.append(NodeFell(name, fault, problem))
         return events
 
@@ -419,6 +474,7 @@ class NodeRepository:
     def _keep(self, row: NodeRow) -> None:
         """Keep what is new; where only what is free has changed, no more than that is written."""
         self.changes += 1
+        self.changes_of[row.site] += 1
         before = self.rows.get(row.name)
         self.rows[row.name] = row
         is_light = before is not None and _heavy(before) == _heavy(row)
@@ -468,7 +524,7 @@ class NodeRepository:
         able = self._able.get(row.name)
         if able is None:
             able = self._able[row.name] = _capabilities(row)
-        problem = row.problem or (SITE_CLOSED if row.site in closed else "")
+        problem = row.problem or (SITE_CLOSED if provider_of(row.site) in closed else "")
         fault = _FAULTS[row.fault] if row.fault else None
         return SeenNode(_node_as(able, row), row.is_host, row.runs, problem, fault)
 
@@ -551,4 +607,5 @@ def _facts_told(node: NodeTold, software: Installed) -> NodeFacts:
 
 
 def _is_lost(row: NodeRow) -> bool:
+    """Whether a node counts as failed only because its site or peer did not answer."""
     return row.problem.startswith(SITE_SILENT)

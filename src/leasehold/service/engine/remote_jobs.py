@@ -1,19 +1,25 @@
 """Jobs across gateways and sites with managers of their own: both ends of what they say to each other about jobs.
 
 At the site, the gateway is told of nodes and images, of what can be built, and of nodes that offer themselves: what is
-not as it was told, one message of each kind at a time, and the next when that has arrived. So no more than these wait
+not as it was told, one message of each kind at a time, and the next when that has arrived. A gateway tells its peers of
+nodes alone, in the same way: of its own, and of those that it was told. So no more than these wait
 while the line is cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler
 of jobs, as if its own sites had been looked at. What the gateway wants built there is asked for once, in the step in
 which that is noted; the site notes who waits for it, builds it as for a job of its own, and answers once.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from heapq import nsmallest
 
+from leasehold.gateway.gateway import Gateway
+from leasehold.jobs.job import name_there, provider_of, site_of
 from leasehold.jobs.offers import MOST_STANDING
 from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
-from leasehold.service.commands import GuestFiles, GuestOutput
+from leasehold.model.errors import InvalidField
+from leasehold.service.commands import GuestFiles, GuestOutput, Submit
 from leasehold.service.drivers.bounds import one_line
 from leasehold.service.drivers.facts import Buildable, ImageFacts, Output
 from leasehold.service.engine.attempts import AttemptStatus, shortened
@@ -21,13 +27,15 @@ from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.images import THERE
 from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.message_log import MessageLog
-from leasehold.service.engine.nodes import NOT_LISTED
+from leasehold.service.engine.nodes import NOT_LISTED, SITE_CLOSED
 from leasehold.service.engine.tasks import Build, FilesHeard, OutputHeard, Read, Send
 from leasehold.service.errors import NoSuchSite
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
+    MOST_OF_A_PEER,
     MOST_PACKAGES,
     MOST_PARTS,
+    MOST_SITES,
     MOST_SOFTWARE_BYTES,
     MOST_TOLD,
     MOST_WRITTEN_BYTES,
@@ -47,9 +55,10 @@ from leasehold.service.messages.about_jobs import (
     NodeTold,
     OutputTold,
     OutputWanted,
+    SiteTold,
     SoftwareTold,
 )
-from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.messages.endpoints import GATEWAY, asking, asking_peer
 from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow, OutputFile
@@ -60,19 +69,19 @@ FOR_THE_GATEWAY = "images are built for the gateway of this site alone"
 
 @dataclass(slots=True)
 class _Listing:
-    """What the gateway was told of nodes in the present listing.
+    """What the gateway, or a peer, was told of nodes in the present listing.
 
     ``number``       of the listing, and of the last one where this ``is_begun`` not yet
     ``nodes``        what was told of each, and its software
     ``is_complete``  whether it was told of all
-    ``changes``      how often nodes had changed here when it was told last
+    ``state``        all that what is told follows from, as it was when it was told last
     """
 
     number: int = 0
     is_begun: bool = False
     nodes: dict[str, tuple[NodeTold, Installed]] = field(default_factory=dict)
     is_complete: bool = False
-    changes: int = -1
+    state: object = None
 
 
 @dataclass(slots=True)
@@ -91,56 +100,31 @@ class _BuildableListing:
     told: int = 0
 
 
-class SiteReporter:
-    """Tells the gateway of the nodes and images here, where there is a gateway: once it has been heard of."""
+class NodeReporter:
+    """Tells one endpoint of the nodes here: what is not as it was told, once the last message has arrived."""
+
+    endpoint: str
 
     def __init__(self, jobs: JobController, log: MessageLog) -> None:
         self._jobs = jobs
         self._log = log
-        self._has_gateway = False
         self._listing = _Listing()
         self._nodes_message = 0
-        self._offers: dict[str, int] = {}
-        """Until when the offers are valid that the gateway was told of, by node."""
-        self._offers_since_ms = 0
-        """Nodes that were seen earlier cannot offer themselves: the gateway believes that they have failed since."""
-        self._offers_message = 0
-        self._images: dict[str, ImageTold] | None = None
-        self._images_message = 0
-        self._buildable = _BuildableListing()
-        self._buildable_message = 0
 
-    def gateway_heard(self) -> None:
-        """The gateway was heard of."""
-        self._has_gateway = True
-
-    def tell_anew(self, now_ms: int) -> None:
-        """Tell all nodes once more: the gateway believes that some have failed. Offers follow when they are seen."""
+    def tell_anew(self, now_ms: int) -> None:  # noqa: ARG002 - some tell of offers, too
+        """Tell all nodes once more: whoever is told believes that some have failed, or has not kept them."""
         self._listing = _Listing(self._listing.number)
-        self._offers.clear()
-        self._offers_since_ms = now_ms
 
     def tell(self, now_ms: int) -> None:
-        """Tell what is not as it was told, of each kind unless the last of it is still on its way."""
-        if not self._has_gateway or not self._jobs.is_used:
-            return
-        if self._log.has_arrived(GATEWAY, self._nodes_message):
+        """Tell what is not as it was told, unless the last of it is still on its way."""
+        if self._jobs.is_used and self._log.has_arrived(self.endpoint, self._nodes_message):
             self._tell_nodes(now_ms)
-        if self._log.has_arrived(GATEWAY, self._offers_message):
-            self._tell_offers(now_ms)
-        if self._log.has_arrived(GATEWAY, self._images_message):
-            self._tell_images(now_ms)
-        if self._log.has_arrived(GATEWAY, self._buildable_message):
-            self._tell_buildable(now_ms)
-
-    # Nodes
 
     def _tell_nodes(self, now_ms: int) -> None:
-        listing, nodes = self._listing, self._jobs.nodes
-        if listing.is_complete and listing.changes == nodes.changes:
+        listing, state = self._listing, self._state()
+        if listing.is_complete and listing.state == state:
             return
-        named = ((row.name.partition("/")[2], row) for row in nodes.rows.values() if row.problem != NOT_LISTED)
-        rows = {name: row for name, row in named if _is_sound(name)}
+        rows = self._rows()
         if not rows and not listing.nodes:
             return
         if not listing.is_begun:
@@ -159,20 +143,32 @@ class SiteReporter:
         for name in gone:
             del listing.nodes[name]
         listing.is_complete = not message.is_full and listing.nodes.keys() == rows.keys()
-        listing.changes = nodes.changes
-        seen_ms = max((row.seen_ms for row in rows.values()), default=now_ms)
+        listing.state = state
         told_nodes = NodesTold(
             listing=listing.number,
             software=tuple(message.software),
             nodes=tuple(message.nodes),
             gone=tuple(gone),
             complete=listing.is_complete,
-            age_ms=max(0, now_ms - seen_ms),
+            age_ms=_age_ms(rows.values(), now_ms),
+            sites=self._sites(rows, now_ms),
         )
-        self._nodes_message = self._log.send(GATEWAY, told_nodes.model_dump(mode="json"), now_ms)
+        self._nodes_message = self._log.send(self.endpoint, told_nodes.model_dump(mode="json"), now_ms)
+
+    def _state(self) -> object:
+        """Give all that what is told follows from: while it is the same, nothing is told."""
+        raise NotImplementedError
+
+    def _rows(self) -> dict[str, NodeRow]:
+        """Give the nodes that are told, by the names under which they are."""
+        raise NotImplementedError
+
+    def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:
+        """Give the sites of these nodes, where there may be several."""
+        raise NotImplementedError
 
     def _told(self, name: str, row: NodeRow) -> NodeTold:
-        """Say of a node what can still be given there, by the plans of this site."""
+        """Say of a node what can still be given there, by the plans of this site or gateway."""
         node = self._jobs.scheduler.node(row.name)
         free = Amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib, row.free_gpus)
         if node is not None:
@@ -199,6 +195,111 @@ class SiteReporter:
             software=-1,
         )
 
+
+def _age_ms(rows: Iterable[NodeRow], now_ms: int) -> int:
+    """How long ago nodes were looked at, that of them which was last."""
+    return max(0, now_ms - max((row.seen_ms for row in rows), default=now_ms))
+
+
+class PeerReporter(NodeReporter):
+    """Tells a peer of the nodes that it may use here, and beyond.
+
+    Whatever belongs to another machine is left out: images, with what could be built, and hosts for them. Only nodes of
+    one's own sites take files: those of others would have to be passed on.
+    """
+
+    def __init__(self, jobs: JobController, log: MessageLog, gateway: Gateway, peer: str) -> None:
+        """``peer`` is its name."""
+        super().__init__(jobs, log)
+        self.endpoint = asking(peer)
+        self._gateway = gateway
+        self._peer = peer
+
+    def _may_use(self) -> Mapping[str, SiteTold]:
+        return self._jobs.peer_sites.told_to(self._peer, self._jobs.nodes.sites())
+
+    def _state(self) -> object:
+        sites, closed = self._may_use(), self._closed()
+        changes_of = self._jobs.nodes.changes_of
+        return sites, {site for site in sites if provider_of(site) in closed}, [changes_of[site] for site in sites]
+
+    def _closed(self) -> Collection[str]:
+        """Sites that take nothing from it now."""
+        is_closed = self._gateway.peering.terms[self._peer].max_vms == 0
+        return {*map(provider_of, self._jobs.nodes.sites())} if is_closed else self._jobs.not_lending
+
+    def _rows(self) -> dict[str, NodeRow]:
+        rows = self._jobs.nodes.of_sites(sorted(self._may_use())[:MOST_SITES])
+        there = {row.name: row for row in rows if row.problem != NOT_LISTED and _is_sound(row.name)}
+        return {name: there[name] for name in nsmallest(MOST_OF_A_PEER, there)}
+
+    def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:
+        may_use = self._may_use()
+        by_site: dict[str, list[NodeRow]] = {}
+        for row in rows.values():
+            by_site.setdefault(row.site, []).append(row)
+        return tuple(
+            may_use[site].model_copy(update={"age_ms": _age_ms(there, now_ms)}) for site, there in by_site.items()
+        )
+
+    def _told(self, name: str, row: NodeRow) -> NodeTold:
+        is_own, problem = row.site in self._gateway.sites, row.problem
+        if problem and not is_own:
+            problem = f"{row.site}: {problem}"
+        if not problem and provider_of(row.site) in self._closed():
+            problem = SITE_CLOSED
+        less = {"problem": one_line(problem), "takes_files": row.takes_files and is_own, "is_host": False}
+        return super()._told(name, row).model_copy(update=less)
+
+
+class SiteReporter(NodeReporter):
+    """Tells the gateway of the nodes and images here, where there is a gateway: once it has been heard of."""
+
+    endpoint = GATEWAY
+
+    def __init__(self, jobs: JobController, log: MessageLog) -> None:
+        super().__init__(jobs, log)
+        self._offers: dict[str, int] = {}
+        """Until when the offers are valid that the gateway was told of, by node."""
+        self._offers_since_ms = 0
+        """Nodes that were seen earlier cannot offer themselves: the gateway believes that they have failed since."""
+        self._offers_message = 0
+        self._images: dict[str, ImageTold] | None = None
+        self._images_message = 0
+        self._buildable = _BuildableListing()
+        self._buildable_message = 0
+
+    def tell_anew(self, now_ms: int) -> None:
+        """Tell all nodes once more; offers follow when they are seen."""
+        super().tell_anew(now_ms)
+        self._offers.clear()
+        self._offers_since_ms = now_ms
+
+    def tell(self, now_ms: int) -> None:
+        """Tell what is not as it was told, of each kind unless the last of it is still on its way."""
+        super().tell(now_ms)
+        if not self._jobs.is_used:
+            return
+        if self._log.has_arrived(GATEWAY, self._offers_message):
+            self._tell_offers(now_ms)
+        if self._log.has_arrived(GATEWAY, self._images_message):
+            self._tell_images(now_ms)
+        if self._log.has_arrived(GATEWAY, self._buildable_message):
+            self._tell_buildable(now_ms)
+
+    # Nodes
+
+    def _state(self) -> object:
+        return self._jobs.nodes.changes
+
+    def _rows(self) -> dict[str, NodeRow]:
+        nodes = self._jobs.nodes
+        named = ((name_there(row.name), row) for row in nodes.rows.values() if row.problem != NOT_LISTED)
+        return {name: row for name, row in named if _is_sound(name)}
+
+    def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:  # noqa: ARG002 - it has one
+        return ()
+
     # Offers
 
     def _tell_offers(self, now_ms: int) -> None:
@@ -211,7 +312,7 @@ class SiteReporter:
         self._jobs.catch_up(now_ms)
         offers = list[NodeOffered]()
         for row in sorted(due, key=lambda row: row.name)[:MOST_STANDING]:
-            name, until_ms = row.name.partition("/")[2], standing[row.name]
+            name, until_ms = name_there(row.name), standing[row.name]
             told = self._told(name, row)
             offers.append(NodeOffered(node=told, age_ms=max(0, now_ms - row.seen_ms), lasts_ms=until_ms - now_ms))
             self._listing.nodes[name] = (told, row.software)  # that is how it is known there from now on
@@ -221,7 +322,7 @@ class SiteReporter:
     def _offering(self, name: str) -> NodeRow | None:
         """Give a node that offers itself; None where it was not told as it is, or has to be seen first."""
         row = self._jobs.nodes.rows.get(name)
-        known = self._listing.nodes.get(name.partition("/")[2])
+        known = self._listing.nodes.get(name_there(name))
         if row is None or row.problem or row.seen_ms < self._offers_since_ms:
             return None
         return row if known is not None and known[1] == row.software else None
@@ -347,10 +448,11 @@ def _image_told(row: ImageRow | ImageFacts) -> ImageTold:
 
 
 class RemoteJobs:
-    """Both ends: ``reporter`` tells the gateway of this site; the rest is what either side takes in, and asks for."""
+    """Both ends: who is told of nodes once it was heard of, and what either side takes in, and asks for."""
 
     def __init__(self, context: EngineContext, jobs: JobController, log: MessageLog) -> None:
-        self.reporter = SiteReporter(jobs, log)
+        self._reporters: dict[str, NodeReporter] = {}
+        """By the endpoint that is told."""
         self._core = context.core
         self._store: Reading = context.store
         self._jobs = jobs
@@ -364,11 +466,13 @@ class RemoteJobs:
     # At the gateway
 
     def nodes_told(self, site: str, told: NodesTold, now_ms: int) -> None:
-        """Take in what the manager of a site tells of its nodes; of a peer's nothing is wanted."""
+        """Take in what the manager of a site, or a peer, tells of nodes."""
         if self._is_site(site):
             self._jobs.hear_of_nodes(site, told, now_ms)
-            if told.complete and not self._jobs.nodes.is_lost(site):
-                self._asked_anew.discard(site)
+        elif self._is_remote(site):
+            self._jobs.hear_of_nodes_of_peer(site, told, now_ms)
+        if told.complete and not self._jobs.nodes.is_lost(site):
+            self._asked_anew.discard(site)
 
     def nodes_offered(self, site: str, told: NodesOffered, now_ms: int) -> None:
         """Take in that nodes of a site offer themselves; of a peer's nothing is wanted."""
@@ -427,10 +531,10 @@ class RemoteJobs:
             self._asked[key] = self._log.send(site, wanted.model_dump(), now_ms)
 
     def look(self, now_ms: int) -> None:
-        """Have those sites looked at of which something has proved wrong, as far as they have managers of their own."""
+        """Have those sites looked at of which something has proved wrong, as far as they are others' to look at."""
         looks = self._jobs.tasks.looks
         for site in sorted(looks):
-            if self._is_site(site):
+            if self._is_remote(site):
                 looks.discard(site)
                 if self._log.has_arrived(site, self._looks.get(site, 0)):
                     self._looks[site] = self._log.send(site, LookWanted().model_dump(), now_ms)
@@ -455,15 +559,23 @@ class RemoteJobs:
 
     def is_back(self, site: str, now_ms: int) -> None:
         """A site is heard of; where its nodes count as failed because it was silent, all are to be told once more."""
-        if site not in self._asked_anew and self._is_site(site) and self._jobs.nodes.is_lost(site):
-            self._asked_anew.add(site)
-            self._log.send(site, LookWanted(anew=True).model_dump(), now_ms)
+        if site not in self._asked_anew and self._is_remote(site) and self._jobs.nodes.is_lost(site):
+            self.ask_anew(site, now_ms)
+
+    def ask_anew(self, site: str, now_ms: int) -> None:
+        """Have all nodes told once more."""
+        self._asked_anew.add(site)
+        self._log.send(site, LookWanted(anew=True).model_dump(), now_ms)
 
     def forget(self, site: str) -> None:
-        """Forget a site that will not come back."""
+        """Forget a site, or one end of a peer, that will not come back."""
+        self._reporters.pop(site, None)
         self._asked_anew.discard(site)
         self._looks.pop(site, None)
         self._jobs.forget_site(site)
+
+    def _is_remote(self, name: str) -> bool:
+        return name in self._core.gateway.registry.remotes
 
     def _is_site(self, name: str) -> bool:
         remote = self._core.gateway.registry.remotes.get(name)
@@ -471,11 +583,49 @@ class RemoteJobs:
 
     # At the site
 
-    def look_wanted(self, asked: LookWanted, now_ms: int) -> None:
+    def heard(self, endpoint: str) -> None:
+        """The gateway of this site, or a peer that may ask for something here, was heard of: it is told of nodes."""
+        if endpoint in self._reporters:
+            return
+        peer = asking_peer(endpoint)
+        if endpoint == GATEWAY:
+            self._reporters[endpoint] = SiteReporter(self._jobs, self._log)
+        elif peer in self._core.gateway.peering.terms:
+            self._reporters[endpoint] = PeerReporter(self._jobs, self._log, self._core.gateway, peer)
+
+    def tell(self, now_ms: int) -> None:
+        """Tell whoever is told of nodes."""
+        for reporter in self._reporters.values():
+            reporter.tell(now_ms)
+
+    def look_wanted(self, asked: LookWanted, gateway: str, now_ms: int) -> None:
         """Look at the nodes here; and tell all of them, where that is wanted."""
         self._jobs.tasks.looks.update(self._core.gateway.sites)
-        if asked.anew:
-            self.reporter.tell_anew(now_ms)
+        if asked.anew and gateway in self._reporters:
+            self._reporters[gateway].tell_anew(now_ms)
+
+    def placed_here(self, submit: Submit, gateway: str) -> Submit:
+        """Give a request of a peer that has chosen nodes as one for the site of these; raises InvalidField.
+
+        They were told to it, and it may have been long ago: what is not there any more is refused.
+        """
+        constraints, peer = submit.metadata.constraints, asking_peer(gateway)
+        if not peer or not constraints.nodes:
+            return submit
+        sites = {*map(site_of, constraints.nodes)}
+        site = min(sites)
+        is_known = len(sites) == 1 and site in self._jobs.peer_sites.told_to(peer, [site])
+        if not is_known or not all(name in self._jobs.nodes.rows for name in constraints.nodes):
+            raise InvalidField("placed.nodes", constraints.nodes, "nodes of one site that was told")
+        if submit.metadata.files and site not in self._core.gateway.sites:
+            raise InvalidField("files", site, "none: this gateway passes on no files")
+        names = tuple(map(name_there, constraints.nodes))
+        by_nodes = self._jobs.is_planned_by_nodes(site)
+        return replace(
+            submit,
+            request=replace(submit.request, domain=provider_of(site), on_nodes=names if by_nodes else ()),
+            metadata=replace(submit.metadata, constraints=replace(constraints, nodes=names)),
+        )
 
     def build_wanted(self, asked: BuildWanted, gateway: str, now_ms: int) -> None:
         """Have an image built here for the gateway of this site, and for no one else."""

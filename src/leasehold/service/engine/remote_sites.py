@@ -100,7 +100,7 @@ class RemoteSiteProtocol:
             context.core.gateway.join(replace(status.told(name), silent=True).remote())  # until it is heard of
         self.jobs.take_up()
 
-    def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:  # noqa: C901 - of each kind
+    def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:
         """Take messages in; returns news of leases, and what is asked for.
 
         Raises InvalidField, and then nothing of it was taken in.
@@ -115,8 +115,8 @@ class RemoteSiteProtocol:
         requests = [] if batch.status is None else self._update(endpoint, batch.status)
         if batch.status is not None:
             self.jobs.is_back(endpoint, now_ms)
-        elif endpoint == GATEWAY:
-            self.jobs.reporter.gateway_heard()
+        else:
+            self.jobs.heard(endpoint)
         news: list[Event] = []
         for message in messages:
             if isinstance(message, AboutJobs):
@@ -185,7 +185,7 @@ class RemoteSiteProtocol:
             case FilesWanted():
                 self.jobs.files_wanted(message, endpoint, self._by_origin.get((endpoint, message.lease)), now_ms)
             case LookWanted():
-                self.jobs.look_wanted(message, now_ms)
+                self.jobs.look_wanted(message, endpoint, now_ms)
 
     def _about_builds(self, message: BuildableTold | BuildTold | BuildWanted, endpoint: str, now_ms: int) -> None:
         match message:
@@ -259,7 +259,7 @@ class RemoteSiteProtocol:
         self.jobs.ask_for_builds(now_ms)
         self.jobs.answer_builds(now_ms)
         self._report_leases(now_ms)
-        self.jobs.reporter.tell(now_ms)
+        self.jobs.tell(now_ms)
 
     def _report_leases(self, now_ms: int) -> None:
         if not self._by_origin:
@@ -340,11 +340,16 @@ class RemoteSiteProtocol:
         if until_ms is not None and until_ms <= now_ms:
             self._log.send(gateway, wire.refusal(offer.lease_id, Reason.PROMISE_EXPIRED), now_ms)
             return ()
-        offered = self._as_meant_here(submit.request)
+        submit = replace(submit, request=self._as_meant_here(submit.request))
         try:
-            wire.check_offer(offered)
-            self._check_carried(offered, submit.carried)
-            request = self._leases.submit(replace(submit, request=offered), now_ms)
+            submit = self.jobs.placed_here(submit, gateway)
+        except InvalidField as error:
+            self._log.send(gateway, wire.not_there(offer.lease_id, one_line(str(error))), now_ms)
+            return ()
+        try:
+            wire.check_offer(submit.request)
+            self._check_carried(submit.request, submit.carried)
+            request = self._leases.submit(submit, now_ms)
         except InvalidField as error:
             is_late = error.field == "deadline_ms"
             reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED

@@ -23,7 +23,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read what the command of a lease has written so far at a site here, for the gateway that has sent it."""
+    """Read what the command of a lease has written so far at its site, for the gateway that has sent it."""
 
     lease_id: int
     site: str

@@ -11,20 +11,34 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from leasehold.jobs.job import Fault
+from leasehold.gateway.peering import MOST_HOPS
+from leasehold.jobs.job import Fault, site_of
 from leasehold.jobs.offers import MOST_STANDING
 from leasehold.matching.devices import can_be_free
 from leasehold.model.resources import MODEL_NAME, MOST_DEVICES, MOST_SHARES
 from leasehold.protocol.fields import SHA256, FileName
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS
 from leasehold.service.messages.fields import Flag, Id, Moment, Natural, Text
-from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES, MOST_NODES, Name
+from leasehold.service.messages.site_status import (
+    LONGEST_NAME,
+    MOST_IMAGES,
+    MOST_NODES,
+    AtLeastOne,
+    GatewayId,
+    Name,
+)
 
 MOST_BYTES = 256 * 1024
 """Of one message about jobs, as JSON."""
 
 MOST_TOLD = 200
 """So many nodes are told in one message at most: requests come in between."""
+
+MOST_SITES = 200
+"""Of so many sites a peer is told at most, the first by name."""
+
+MOST_OF_A_PEER = 10_000
+"""So many nodes a peer is told, the first by name; no more are believed."""
 
 MOST_SOFTWARE_BYTES = 128 * 1024
 """Of what is installed on a node or in an image so much is told, as JSON, in the order of its names."""
@@ -110,13 +124,35 @@ class NodeTold(_Body):
         return self
 
 
+class SiteTold(_Body):
+    """A site of which a gateway tells a peer.
+
+    ``via``         the IDs of the gateways that a request passes on its way there, from the one that tells this
+    ``hop_limit``   how many more gateways may be told of it
+    ``speed_mips``  of one slot there
+    ``by_nodes``    whether it is planned by its nodes
+    ``age_ms``      how long ago it was looked at
+    """
+
+    name: Name
+    via: Annotated[tuple[GatewayId, ...], Field(min_length=1, max_length=MOST_HOPS)]
+    hop_limit: Annotated[int, Field(strict=True, ge=0, lt=MOST_HOPS)]
+    speed_mips: AtLeastOne
+    by_nodes: Flag
+    age_ms: Natural
+
+
 class NodesTold(_Body):
-    """Nodes of a site that are not as they were told before.
+    """Nodes that are not as they were told before.
+
+    A manager tells those of its site, by their names there; a gateway tells a peer those of several sites, named
+    ``site/node``.
 
     ``listing``   a number that grows: all nodes are told anew in each listing, and one that is not in it is gone
     ``gone``      nodes of the same listing that the site does not have any more
     ``complete``  whether all nodes were told in this listing by now; the others are as they were told
     ``age_ms``    how long ago the site was looked at
+    ``sites``     all sites of which a peer is told
     """
 
     kind: Literal["nodes"] = "nodes"
@@ -126,6 +162,16 @@ class NodesTold(_Body):
     gone: Annotated[tuple[Name, ...], Field(max_length=MOST_TOLD)] = ()
     complete: Flag
     age_ms: Natural
+    sites: Annotated[tuple[SiteTold, ...], Field(max_length=MOST_SITES)] = ()
+
+    @model_validator(mode="after")
+    def _is_of_its_sites(self) -> Self:
+        names = {one.name for one in self.sites}
+        if len(names) < len(self.sites):
+            raise ValueError("a site is told twice")
+        if names and not names.issuperset(site_of(node.name) for node in self.nodes):
+            raise ValueError("a node is of no site that is told")
+        return self
 
     @model_validator(mode="after")
     def _has_its_software(self) -> Self:

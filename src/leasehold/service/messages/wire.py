@@ -497,6 +497,12 @@ def refusal(lease_id: int, reason: Reason) -> Body:
     return _report(SiteReported(lease_id, "", LeaseState.REFUSED, reason))
 
 
+def not_there(lease_id: int, problem: str) -> Body:
+    """Make the report to the gateway that the nodes are not there any more on which a command was to run."""
+    news = SiteReported(lease_id, "", LeaseState.REFUSED, Reason.NEVER_STARTED)
+    return _report(news, CommandTold(refused=problem, full=True))
+
+
 def _report(news: SiteReported, command: CommandTold | None = None) -> Body:
     own = {
         "kind": "report",

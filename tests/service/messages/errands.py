@@ -1,0 +1,86 @@
+"""What engines want done beside them for jobs, done at once: looks, outputs that are read, and what others answer."""
+
+from collections.abc import Callable
+
+from leasehold.service.commands import AskForFiles, AskForOutput, GuestFiles, GuestOutput, JobOutput
+from leasehold.service.drivers.facts import Output
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard
+from leasehold.service.store.rows import OutputFile
+from leasehold.testing.live import Live
+
+
+class Errands:
+    """Runs them for one engine, which has one site of its own.
+
+    ``written`` gives what a command has written at that site, ``look`` looks at it
+    """
+
+    def __init__(self, live: Live, site: str, written: Callable[[int], Output], look: Callable[[], None]) -> None:
+        self._live = live
+        self._site = site
+        self._written = written
+        self._look = look
+        self._fetches: dict[int, Fetch] = {}
+        self._reads: set[int] = set()
+        self._heard: dict[int, OutputHeard] = {}
+
+    def forget(self) -> None:
+        """Whoever runs them is killed."""
+        self._fetches.clear()
+        self._reads.clear()
+        self._heard.clear()
+
+    def run(self) -> bool:
+        """Do what is wanted now; whether there was anything."""
+        live = self._live
+        tasks, live.tasks = live.tasks, BackgroundTasks()
+        for fetch in tasks.fetches:
+            if fetch.site == self._site:
+                live.do(JobOutput(fetch.lease_id, self._written(fetch.lease_id)))
+            else:
+                self._fetches[fetch.lease_id] = fetch
+                live.do(AskForOutput(fetch.lease_id))
+        for read in tasks.reads:
+            if read.site == self._site:
+                live.do(GuestOutput(read.lease_id, self._written(read.lease_id)))
+            else:
+                self._reads.add(read.lease_id)
+                live.do(AskForOutput(read.lease_id))
+        for send in tasks.sends:
+            live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
+        for heard in tasks.heard:
+            assert isinstance(heard, OutputHeard | FilesHeard)
+            self._hear(heard)
+        if tasks.looks:
+            self._look()
+        return bool(tasks)
+
+    def _hear(self, heard: OutputHeard | FilesHeard) -> None:
+        """What a command wrote comes first, and then what it left, where that is wanted."""
+        fetch, lease_id = self._fetches.get(heard.lease_id), heard.lease_id
+        if isinstance(heard, OutputHeard) and lease_id in self._reads:
+            self._reads.discard(lease_id)
+            self._live.do(GuestOutput(lease_id, heard.output, heard.problem))
+        if fetch is None:
+            return
+        if isinstance(heard, OutputHeard):
+            self._heard[lease_id] = heard
+            if fetch.outputs:
+                self._live.do(AskForFiles(lease_id))
+                return
+        elif lease_id not in self._heard:
+            return
+        wrote = self._heard.pop(lease_id)
+        del self._fetches[lease_id]
+        files = heard.files if isinstance(heard, FilesHeard) else ()
+        self._live.do(JobOutput(lease_id, wrote.output, wrote.problem, files))
+
+    def ask_again(self) -> None:
+        """What was asked for and did not come is asked for again, as after a while."""
+        for lease_id in self._fetches:
+            self._live.do(AskForFiles(lease_id) if lease_id in self._heard else AskForOutput(lease_id))
+
+
+def left_as(name: str) -> OutputFile:
+    """What was sent of an output."""
+    return OutputFile(name, "cd" * 32, 7)
