@@ -563,6 +563,7 @@ def test_an_agreement_says_when_a_window_that_is_used_up_has_room_again(house: H
         "epoch_s": 86_400, "burst_share": 1, "burst_s": 3_600,
     }  # fmt: skip
     assert house.ask("POST", "/v1/agreements", admin, json=terms).status_code == 201
+    assert "Nothing is counted while it is not in force" in Page(get(house, "/agreements/tight", admin).text).text
     for side in ("provider", "consumer"):
         house.ask("POST", "/v1/agreements/tight/sign", admin, json={"side": side, "revision": 1})
     physics = house.token(consumer="physics", groups=("atlas",))
