@@ -84,18 +84,31 @@ class GuestAgent(ABC):
         """Read a file in the guest piece by piece; raises Refused where there is none, or it has more bytes."""
         async with self._opened(path, "rb") as handle:
             end = await self._position(handle, begin, _FROM_BEGIN)
-            while True:
-                answer = await self.execute("guest-file-read", handle=handle, count=self.read_at_once)
-                try:
-                    piece = base64.b64decode(answer["buf-b64"])
-                except (KeyError, TypeError, ValueError) as error:
-                    raise Refused("the guest agent returned a file that cannot be decoded") from error
+            while piece := await self._piece(handle, self.read_at_once):
                 end += len(piece)
                 if end > most_bytes:
                     raise Refused(TOO_LARGE)
-                if not piece:
-                    return
                 yield piece
+
+    async def read_end(self, path: str, most_bytes: int) -> tuple[bytes, bool]:
+        """Read the last bytes of a file in the guest; says whether that is all. Raises Refused where there is none."""
+        async with self._opened(path, "rb") as handle:
+            size = await self._position(handle, 0, _FROM_END)
+            begin = await self._position(handle, max(0, size - most_bytes), _FROM_BEGIN)
+            read = b""
+            while len(read) < most_bytes:  # it may grow meanwhile
+                piece = await self._piece(handle, min(self.read_at_once, most_bytes - len(read)))
+                if not piece:
+                    break
+                read += piece
+            return read[:most_bytes], begin == 0
+
+    async def _piece(self, handle: object, count: int) -> bytes:
+        answer = await self.execute("guest-file-read", handle=handle, count=count)
+        try:
+            return base64.b64decode(answer["buf-b64"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused("the guest agent returned a file that cannot be decoded") from error
 
     @asynccontextmanager
     async def _opened(self, path: str, mode: str) -> AsyncIterator[object]:

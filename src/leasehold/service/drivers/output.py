@@ -18,7 +18,7 @@ from leasehold.service.drivers.reconciler.provider import MachineFailed
 
 CONSOLE, OUTPUT, ERROR, CUT, NAMES = ".log", ".out", ".err", ".cut", ".names"
 _NAME = re.compile(
-    rf"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|err|cut|(names|file\d+)({PART})?)"
+    rf"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|cut|(out|err|names|file\d+)({PART})?)"
 )
 _MOST_SHOWN = 256 * 1024
 """Bytes of each file."""
@@ -39,7 +39,7 @@ def console_file(folder: Path, lease_id: int, number: int, incarnation: int) -> 
 
 def console_text(folder: Path, lease_id: int) -> str:
     """Give the consoles of a lease's machines, each from its beginning; "" where there is nothing."""
-    return _joined(["".join(map(_end_of, paths)) for paths in _of_each_machine(folder, lease_id, CONSOLE)])
+    return joined(["".join(map(_end_of, paths)) for paths in _of_each_machine(folder, lease_id, CONSOLE)])
 
 
 def output_of(folder: Path, lease_id: int, most_bytes: int) -> Output:
@@ -54,7 +54,12 @@ def _written(folder: Path, lease_id: int, suffix: str, most_bytes: int) -> tuple
     wrote = [b"".join(path.read_bytes() for path in paths) for paths in machines]
     is_cut = any(path.with_suffix(CUT).exists() for paths in machines for path in paths)
     texts = [text[-most_bytes:].decode(errors="replace") for text in wrote]
-    return _joined(texts) if any(texts) else "", not is_cut and all(len(one) <= most_bytes for one in wrote)
+    return joined(texts), not is_cut and all(len(one) <= most_bytes for one in wrote)
+
+
+def output_file(folder: Path, lease_id: int, number: int, incarnation: int, suffix: str) -> Path:
+    """Where the output (``.out``) of a machine's command is kept, or its standard error (``.err``)."""
+    return output_folder(folder) / f"{lease_id}.{number}.{incarnation}{suffix}"
 
 
 def left_file(folder: Path, lease_id: int, incarnation: int, number: int) -> Path:
@@ -102,8 +107,9 @@ def _of_each_machine(folder: Path, lease_id: int, suffix: str) -> list[list[Path
     return [[path for _, path in group] for _, group in machines]
 
 
-def _joined(texts: list[str]) -> str:
-    if len(texts) <= 1:
+def joined(texts: list[str]) -> str:
+    """Put together what machines have written, one after another; "" where none has."""
+    if len(texts) <= 1 or not any(texts):
         return "".join(texts)
     return "".join(f"--- machine {number} ---\n{text}" for number, text in enumerate(texts))
 

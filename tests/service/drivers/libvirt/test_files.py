@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from tests.service.drivers.files import left_by, random_bytes, staged, start_wit
 from tests.service.drivers.libvirt.rigs import LibvirtRig
 from tests.waiting import PATIENCE_S
 
-from leasehold.service.drivers.facts import HasNodes
+from leasehold.service.drivers.facts import HasNodes, HasOutput, Output
 from leasehold.service.drivers.guest_files import WORK
 from leasehold.service.drivers.protocol import Phase, PlacementConstraints, Verb
 from leasehold.service.drivers.staging import JobFiles
@@ -37,6 +38,39 @@ def test_a_command_finds_its_inputs_and_what_it_leaves_outlives_its_machines(rea
             assert "left no such file" in str(kept["missing"])
 
     asyncio.run(play())
+
+
+def test_what_commands_write_is_told_apart_while_they_run_and_kept_when_their_machines_are_gone(
+    real: LibvirtRig,
+) -> None:
+    begun = "--- machine 0 ---\nbegun\n--- machine 1 ---\nbegun\n"
+
+    async def play() -> None:
+        async with site(real) as here:
+            assert isinstance(here.driver, HasOutput)
+            says = "echo begun; echo oh >&2; until test -f go; do sleep 0.1; done; echo done"
+            await here.do(order(Verb.START, command=("sh", "-c", says), vms=2))
+            await here.until(Phase.RUNNING)
+            wrote = await wrote_in_time(here.driver, begun)
+            assert wrote.error == begun.replace("begun", "oh")
+            for number in range(2):
+                tell(real, "a", f"leasehold-a-1-1-{number}", "touch", f"{WORK}/go")
+            assert (await here.until(Phase.ENDED)).exit_status == 0
+            await here.do(order(Verb.STOP, vms=2))
+            await here.until_gone()
+            await here.crash()
+            assert isinstance(here.driver, HasOutput)
+            assert await here.driver.output(1) == replace(wrote, text=begun.replace("begun\n", "begun\ndone\n"))
+
+    asyncio.run(play())
+
+
+async def wrote_in_time(driver: HasOutput, text: str) -> Output:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while (wrote := await driver.output(1)).text != text:
+        assert time.monotonic() < give_up_s, wrote
+        await asyncio.sleep(0.2)  # a guest tells nobody that its command has written something
+    return wrote
 
 
 def test_a_command_that_has_moved_keeps_what_it_made_of_its_inputs(real: LibvirtRig) -> None:

@@ -31,7 +31,11 @@ def test_a_job_with_files_runs_in_a_machine_of_the_host(real: LibvirtRig) -> Non
         inputs=(InputFile("sky.dat", len(content), "", sha256=sha256),),
         outputs=("two.dat", "none"),
     )
-    job = SubmitJob(consumer="physics", command=("sh", "-c", "cat sky.dat sky.dat > two.dat; exit 3"), needs=needs)
+    job = SubmitJob(
+        consumer="physics",
+        command=("sh", "-c", "cat sky.dat sky.dat > two.dat; echo well; echo ill >&2; exit 3"),
+        needs=needs,
+    )
 
     async def play(federation: Federation) -> None:
         files = federation.files
@@ -43,6 +47,7 @@ def test_a_job_with_files_runs_in_a_machine_of_the_host(real: LibvirtRig) -> Non
             assert time.monotonic() < give_up_s, await federation.jobs.job(row.record.id)
             await asyncio.sleep(0.2)
         assert result.exit_status == 3, result
+        assert (result.output, result.error, result.is_whole) == ("well\n", "ill\n", True)
         two, none = result.files
         assert files.content("physics", two.sha256).read_bytes() == 2 * content
         assert "left no such file" in none.problem

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from os import SEEK_END
 from pathlib import Path
 from threading import Lock
@@ -15,8 +16,9 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from leasehold.service.drivers.facts import Access, NodeFacts
-from leasehold.service.drivers.guest_files import fetch_outputs
+from leasehold.service.drivers.facts import MOST_OUTPUT, Access, NodeFacts, Output
+from leasehold.service.drivers.guest_agent import Refused
+from leasehold.service.drivers.guest_files import PART, fetch_outputs
 from leasehold.service.drivers.libvirt.domain import (
     Name,
     console_path,
@@ -27,6 +29,8 @@ from leasehold.service.drivers.libvirt.domain import (
     read_name,
 )
 from leasehold.service.drivers.libvirt.guest import (
+    WROTE,
+    WROTE_TO_ERROR,
     LibvirtAgent,
     TimeSlice,
     bring_before_command,
@@ -38,11 +42,17 @@ from leasehold.service.drivers.libvirt.login import let_in, port_into
 from leasehold.service.drivers.libvirt.node import describe_node, does_not_fit, without_room
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
 from leasehold.service.drivers.output import (
+    CUT,
+    ERROR,
+    OUTPUT,
     has_left_files,
+    joined,
     keep_latest,
     left_file,
     left_files,
+    output_file,
     output_folder,
+    output_of,
     write_left_files,
 )
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Order, Problem
@@ -50,6 +60,7 @@ from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.driver import MakeProvider, ReconciledDriver
 from leasehold.service.drivers.reconciler.provider import (
     Machine,
+    MachineFailed,
     MachineInstance,
     MachineState,
     PermanentError,
@@ -140,6 +151,8 @@ def _send_shut_off(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
 # --- the machines of a site -------------------------------------------------------------------------------------------
 
 _MOST_CONSOLE_BYTES = 64 * 1024
+_MOST_KEPT_BYTES, _MOST_SHOWN_BYTES = 1024 * 1024, 128 * 1024
+"""Of what a command has written, when it has ended and while it runs: its guest's agent reads it, which takes time."""
 _CARRIES_FILES_S = 10.0
 """After so long other orders for the same machines come first."""
 _TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
@@ -241,15 +254,19 @@ class LibvirtProvider(Provider):
             self._asked_from_s.pop(handle, None)
         if seen is None:
             return None
-        if seen.state is MachineState.ENDED and self._has_left_files(name, instance):
+        if instance is not None and seen.exit_status is not None and not self._is_kept(name, instance):
             seen = Seen(MachineState.FINISHED)
         return Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
 
-    def _has_left_files(self, name: Name, instance: MachineInstance | None) -> bool:
-        """Whether files of its command are still to be fetched; they are those of the first machine."""
-        if instance is None or not instance.files.outputs or name.number:
+    def _is_kept(self, name: Name, instance: MachineInstance) -> bool:
+        """Whether what its command has written is kept, and of the first machine the files that it has left, too."""
+        if not self._kept_output(name, instance, OUTPUT).exists():
             return False
-        return not has_left_files(self._folder, instance.lease_id, instance.incarnation)
+        has_none = name.number or not instance.files.outputs
+        return bool(has_none) or has_left_files(self._folder, instance.lease_id, instance.incarnation)
+
+    def _kept_output(self, name: Name, instance: MachineInstance, suffix: str) -> Path:
+        return output_file(self._folder, instance.lease_id, name.number, instance.generation, suffix)
 
     def act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         """Take a step; raises what libvirt says, as PermanentError where that will not change."""
@@ -261,10 +278,36 @@ class LibvirtProvider(Provider):
             raise
 
     def console(self, instance: MachineInstance) -> str:
-        """Give the end of what its machines wrote, where that lies on this machine."""
+        """Give the end of what its machines wrote, where that lies on this machine, and of what its command wrote."""
         domains = [domain for _, domain in self._domains(str(name) for name in names_of(self._site, instance))]
         paths = [console_path(domain.XMLDesc(0)) for domain in domains]
-        return "".join(_end_of(Path(path)) for path in paths if path)
+        wrote = self.output(instance)
+        return "".join([*(_end_of(Path(path)) for path in paths if path), wrote.text, wrote.error])
+
+    def output(self, instance: MachineInstance) -> Output:
+        """Give what its command has written: all that is kept once it has ended, and before that the end."""
+        if not (self._options.guest_agent and instance.command and instance.command_started):
+            return Output("")
+        machines = [
+            self._wrote(name, domain, instance)
+            for name, domain in self._domains(map(str, names_of(self._site, instance)))
+        ]
+        texts, errors = [one.text for one in machines], [one.error for one in machines]
+        return Output(joined(texts), all(one.is_whole for one in machines), joined(errors))
+
+    def _wrote(self, name: Name, domain: Any, instance: MachineInstance) -> Output:  # noqa: ANN401 - no types
+        kept, kept_error = (self._kept_output(name, instance, suffix) for suffix in (OUTPUT, ERROR))
+        if kept.exists():
+            is_whole = not kept.with_suffix(CUT).exists()
+            text, error = kept.read_bytes(), kept_error.read_bytes()
+        else:
+            try:
+                text, is_text_whole = _end_in_guest(domain, WROTE, _MOST_SHOWN_BYTES)
+                error, is_error_whole = _end_in_guest(domain, WROTE_TO_ERROR, _MOST_SHOWN_BYTES)
+            except (libvirt.libvirtError, MachineFailed):
+                return Output("", is_whole=False)  # its agent is busy, or says nonsense
+            is_whole = is_text_whole and is_error_whole
+        return Output(text.decode(errors="replace"), is_whole, error.decode(errors="replace"))
 
     def access(self, instance: MachineInstance) -> list[Access]:
         """Say at which ports of the host the user of an instance logs in, once its guests know the key."""
@@ -321,15 +364,34 @@ class LibvirtProvider(Provider):
             if instance.command:
                 start_command(domain, instance.lease_id, instance.command)
 
-    def _fetch(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
-        """The first machine's files are kept, as where they lie on a file system that machines share."""
+    def _fetch(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        """Keep what each machine's command has written, and the files that the first one's has left.
+
+        These are kept as where they lie on a file system that machines share.
+        """
         lease_id, incarnation = instance.lease_id, instance.incarnation
         output_folder(self._folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for _, domain in self._domains(map(str, names_of(self._site, instance)[:1])):
-            agent = LibvirtAgent(domain, TimeSlice(_CARRIES_FILES_S))
-            names, path_of = instance.files.outputs, partial(left_file, self._folder, lease_id, incarnation)
-            problems = asyncio.run(fetch_outputs(agent, names, path_of))
-            write_left_files(self._folder, lease_id, incarnation, problems)
+        for name, domain in self._domains(one.handle for one in machines if one.state is MachineState.FINISHED):
+            for suffix, path in ((ERROR, WROTE_TO_ERROR), (OUTPUT, WROTE)):
+                self._keep_output(self._kept_output(name, instance, suffix), domain, path)
+            if name.number == 0 and instance.files.outputs:
+                agent = LibvirtAgent(domain, TimeSlice(_CARRIES_FILES_S))
+                names, path_of = instance.files.outputs, partial(left_file, self._folder, lease_id, incarnation)
+                problems = asyncio.run(fetch_outputs(agent, names, path_of))
+                write_left_files(self._folder, lease_id, incarnation, problems)
+
+    def _keep_output(self, kept: Path, domain: Any, path: str) -> None:  # noqa: ANN401 - no types
+        if kept.exists():
+            return
+        try:
+            text, is_whole = _end_in_guest(domain, path, _MOST_KEPT_BYTES)
+        except Refused:  # the guest has removed it
+            text, is_whole = b"", False
+        if not is_whole:
+            kept.with_suffix(CUT).touch()
+        part = kept.with_name(kept.name + PART)
+        part.write_bytes(text)
+        part.replace(kept)
 
     def _save(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
         for _, domain in self._domains(one.handle for one in machines):
@@ -388,6 +450,11 @@ class LibvirtProvider(Provider):
                 yield name, domain
 
 
+def _end_in_guest(domain: Any, path: str, most_bytes: int) -> tuple[bytes, bool]:  # noqa: ANN401 - no types
+    """Read the end of a file in a guest, and say whether that is all; raises what libvirt says, and MachineFailed."""
+    return asyncio.run(LibvirtAgent(domain, TimeSlice(inf)).read_end(path, most_bytes))
+
+
 def _remove_console(description: str) -> None:
     """A console of ours goes with its machine, if it lies on this machine; others are their owner's."""
     path = console_path(description)
@@ -418,6 +485,14 @@ class LibvirtDriver(ReconciledDriver):
     def input_folder(self) -> Path:
         """Where inputs are brought to."""
         return self._inputs
+
+    async def output(self, lease_id: int) -> Output:
+        """Give the output of a lease's commands, apart from what else is on their consoles."""
+        return await asyncio.to_thread(self._output, lease_id)
+
+    def _output(self, lease_id: int) -> Output:
+        here = self._reconciler.output(lease_id)
+        return output_of(self._folder, lease_id, MOST_OUTPUT) if here is None else here
 
     async def output_files(self, lease_id: int) -> dict[str, Path | str]:
         """Give the files to be kept that the command of a lease's first machine has left."""

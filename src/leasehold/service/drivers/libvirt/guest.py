@@ -37,9 +37,11 @@ _WORKS_WITHIN_S = 20
 """What writes a file into a guest that is busy may take longer than what is asked at each look."""
 _MOST_BYTES = 64
 """Of the file with an exit status; it has four."""
+WROTE, WROTE_TO_ERROR = f"{WORK}/.leasehold.out", f"{WORK}/.leasehold.err"
+"""What a command writes to its output, and to its standard error: on the disk, if its machine has one."""
 _ONCE = f"""\
 mkdir "$0" 2>/dev/null || exit 0
-{{ mkdir -p {WORK} && cd {WORK} && "$@"; }} > /dev/console 2>&1 < /dev/null
+{{ mkdir -p {WORK} && cd {WORK} && "$@" > {WROTE} 2> {WROTE_TO_ERROR}; }} < /dev/null
 echo $? > "$0/part" && mv "$0/part" "$0/status"
 """
 """A folder is made by one only, however many try; the status appears whole or not at all."""

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.drivers.facts import Access, NodeFacts
+from leasehold.service.drivers.facts import Access, NodeFacts, Output
 from leasehold.service.drivers.protocol import Clock, Observation, Order, Phase, Problem
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Key
@@ -162,17 +162,23 @@ class Reconciler:
 
     def console(self, lease_id: int) -> str:
         """Return what the machines of a lease have written; empty where there are none."""
-        with self._lock:
-            current = self._instances.current(lease_id)
-            instance = None if current is None else replace(current)
+        instance = self._copy_of(lease_id)
         return "" if instance is None else self._provider.console(instance)
+
+    def output(self, lease_id: int) -> Output | None:
+        """Return what the command of a lease has written; None where no machines of it are here."""
+        instance = self._copy_of(lease_id)
+        return None if instance is None else self._provider.output(instance)
 
     def access(self, lease_id: int) -> list[Access]:
         """Say where the user of a lease can log in; empty where nobody is let in, or nothing can be reached now."""
+        instance = self._copy_of(lease_id)
+        return [] if instance is None or not instance.ssh_key else self._provider.access(instance)
+
+    def _copy_of(self, lease_id: int) -> MachineInstance | None:
         with self._lock:
             current = self._instances.current(lease_id)
-            instance = None if current is None else replace(current)
-        return [] if instance is None or not instance.ssh_key else self._provider.access(instance)
+            return None if current is None else replace(current)
 
     def nodes(self) -> list[NodeFacts]:
         """Describe the nodes of the site; raises ConnectionError where they cannot be observed."""

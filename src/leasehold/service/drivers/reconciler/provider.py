@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.drivers.facts import Access, NodeFacts
+from leasehold.service.drivers.facts import Access, NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, fault_of_exit
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
 from leasehold.service.drivers.reconciler.instances import Key
@@ -172,6 +172,10 @@ class Provider(ABC):
     def console(self, instance: MachineInstance) -> str:  # noqa: ARG002 - for those that have consoles
         """Return what its machines have written."""
         return ""
+
+    def output(self, instance: MachineInstance) -> Output:  # noqa: ARG002 - for those that keep it apart
+        """Return what its command has written."""
+        return Output("")
 
     def access(self, instance: MachineInstance) -> list[Access]:  # noqa: ARG002 - for those that let users in
         """Say where the user of an instance can log in to its machines."""
