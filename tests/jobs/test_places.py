@@ -1,9 +1,11 @@
 """Where a job begins: nodes that have what it needs, else machines built for it, else nowhere."""
 
+from typing import Any
+
 import pytest
 from tests.jobs.making import BASE, S, Told, ask, catalogue, image, seen, site, submitted
 
-from leasehold.jobs.events import AttemptEnded, AttemptRuns, NodesSeen
+from leasehold.jobs.events import AttemptEnded, AttemptRuns, NodesSeen, Turn
 from leasehold.jobs.settings import JobSettings, Matching
 from leasehold.model.errors import InvalidField, UnknownName
 
@@ -64,6 +66,53 @@ def test_all_nodes_of_a_job_are_of_one_site() -> None:
     told.tell(1, submitted(nodes=2))
 
     assert told.started == [(1, 1, ("b/1", "b/2"))]
+
+
+def peers(*names: str, turn: Turn = Turn.NONE_CAN, **facts: Any) -> list[NodesSeen]:
+    """Sites of one node each, which are considered after the gateway's own."""
+    return [NodesSeen(name, (seen(f"{name}/1", **facts),), turn=turn) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("turn", "cores", "busy", "where"),
+    [
+        (Turn.NONE_CAN, 4, False, "a/1"),
+        (Turn.NONE_CAN, 4, True, ""),
+        (Turn.NONE_CAN, 8, False, "p:z/1"),
+        (Turn.NONE_CAN_NOW, 4, False, "a/1"),
+        (Turn.NONE_CAN_NOW, 4, True, "p:z/1"),
+        (Turn.NONE_CAN_NOW, 8, False, "p:z/1"),
+        (Turn.NEVER, 8, False, ""),
+    ],
+)
+def test_ones_own_nodes_come_before_those_of_peers(turn: Turn, cores: int, busy: bool, where: str) -> None:  # noqa: FBT001 - a case
+    """Whatever their names are, the fewest hops first."""
+    own = site(seen("a/1", free_cores=0 if busy else 4))
+    told = Told(own, *peers("p:z", "p:b:y", turn=turn, cores=8))
+
+    told.tell(1, submitted(cores=cores))
+
+    assert [nodes for _, _, nodes in told.started] == ([(where,)] if where else [])
+
+
+def test_a_site_may_be_considered_at_another_time_than_before() -> None:
+    told = Told(site(seen("a/1")), *peers("p:z", turn=Turn.NEVER, cores=8))
+
+    told.tell(1, submitted(1, cores=8))
+    assert told.decided[-1] == (
+        1,
+        "never-here",
+        "too-few-cores: asks for 8 cores on each node, and none has more than 4 cores",
+    )
+    assert told.tell(2, *peers("p:z", turn=Turn.FIRST, cores=8), submitted(2, cores=8)).started == [(2, 1, ("p:z/1",))]
+    assert told.tell(3, *peers("p:z", turn=Turn.NEVER, cores=8), submitted(3, cores=8)).started == []
+
+
+def test_nobody_else_is_asked_before_all_of_ones_own_nodes_are_known() -> None:
+    told = Told(*peers("p:z"), settings=JobSettings(sites=frozenset({"a"})))
+
+    assert told.tell(1, submitted()).started == []
+    assert told.tell(2, site(seen("a/1"))).started == [(1, 1, ("a/1",))]
 
 
 def test_several_jobs_of_an_instant_share_a_node_as_far_as_there_is_room() -> None:
