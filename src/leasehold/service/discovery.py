@@ -34,7 +34,7 @@ from leasehold.service.commands import (
     Submit,
 )
 from leasehold.service.config import JobsSpec, SiteSpec
-from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
+from leasehold.service.drivers.facts import Buildable, BuildsImages, HasImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.staging import JobFiles, Staging, TakesFiles
 from leasehold.service.engine.jobs import JobSetup
@@ -77,7 +77,7 @@ _log = structlog.get_logger("leasehold.discovery")
 def job_setup(spec: JobsSpec, drivers: Mapping[str, Driver], outputs_mib: int) -> JobSetup:
     """Say how jobs are served with these machines; so much is kept of the outputs of a consumer."""
     with_nodes = frozenset(site for site, driver in drivers.items() if isinstance(driver, HasNodes))
-    with_images = frozenset(site for site, driver in drivers.items() if isinstance(driver, BuildsImages))
+    with_images = frozenset(site for site, driver in drivers.items() if isinstance(driver, HasImages))
     settings = spec.settings(with_nodes, images_awaited=bool(with_images))
     return JobSetup(
         settings,
@@ -275,7 +275,7 @@ class SiteDiscovery:
                 return
             self._answered_ms, self._is_silent = self._clock(), False
             await self._report_nodes(tuple(map(self._as_measured, nodes)), asked_ms)
-        if isinstance(self._driver, BuildsImages):
+        if isinstance(self._driver, HasImages):
             await self._look_at_images(self._driver)
 
     def _as_measured(self, node: NodeFacts) -> NodeFacts:
@@ -303,13 +303,14 @@ class SiteDiscovery:
             why = f"no answer for {silent_ms / 1000:.0f} s: {problem}"
             self._is_silent = await self._report(JobSiteSilent(self._site, why))
 
-    async def _look_at_images(self, driver: BuildsImages) -> None:
+    async def _look_at_images(self, driver: HasImages) -> None:
         try:
             images = await _answer(driver.images())
         except _NoAnswer:
             return
         now_ms = self._clock()
-        if self._buildable_asked_ms is None or now_ms - self._buildable_asked_ms >= BUILDABLE_EVERY_MS:
+        is_due = self._buildable_asked_ms is None or now_ms - self._buildable_asked_ms >= BUILDABLE_EVERY_MS
+        if is_due and isinstance(driver, BuildsImages):
             self._buildable_asked_ms = now_ms
             try:
                 self._buildable = await _answer(driver.buildable())

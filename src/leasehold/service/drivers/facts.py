@@ -170,12 +170,17 @@ class Buildable:
 
 
 @runtime_checkable
-class BuildsImages(Protocol):
-    """A driver whose machines boot from images, and that can build more of them."""
+class HasImages(Protocol):
+    """A driver whose machines boot from images of which it is known what software is in them."""
 
     async def images(self) -> list[ImageFacts]:
         """List the images that are there."""
         ...
+
+
+@runtime_checkable
+class BuildsImages(HasImages, Protocol):
+    """A driver that can build more of them."""
 
     async def buildable(self) -> Buildable | None:
         """Say what could be built; None where nothing can be, as without a package repository."""

@@ -1,13 +1,14 @@
-"""The images that the configuration of a site names, whatever the machines of the site make of an image."""
+"""The images that the configuration of a site names, whatever its machines make of one, and the software in them."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leasehold.configuration.declaration import Counts, TextTable
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.declaration import Counts, Key, Texts, TextTable
+from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.configuration.tables import check_image_name
+from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 
 
@@ -33,6 +34,47 @@ class ImageNumbers(Counts):
     def check(self, keys: Keys, name: str) -> None:
         """Refuse a name that no lease could use."""
         check_image_name(keys.where(name), name)
+
+
+class SoftwareTexts(Texts):
+    """Installed software, as names with versions behind them; of some there is none."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the texts, and part them."""
+        texts = keys.texts(name, default)
+        if texts is default or not isinstance(texts, tuple):
+            return default
+        pairs: list[tuple[str, str]] = []
+        for text in texts:
+            called, _, number = text.strip().partition(" ")
+            if number:
+                with keys.at(name):
+                    version(number.strip())
+            pairs.append((called, number.strip()))
+        return installed(pairs)
+
+    def write(self, value: Iterable[tuple[str, str]]) -> list[str]:  # type: ignore[override]
+        """Give the texts in alphabetical order."""
+        return sorted(" ".join(pair).strip() for pair in value)
+
+
+@dataclass(frozen=True)
+class ImageSoftware(Key):
+    """What is installed in images, by their names."""
+
+    accepts = "table of lists of texts by name"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent table is empty
+        """Take the table."""
+        table, software = keys.table(name), SoftwareTexts(self.doc)
+        found = {image: software.read(table, image, NOTHING) for image in table.left()}
+        for image in found:
+            check_image_name(keys.where(name), image)
+        return found
+
+    def write(self, value: Mapping[str, Iterable[tuple[str, str]]]) -> dict[str, list[str]]:
+        """Give the table."""
+        return {image: SoftwareTexts(self.doc).write(software) for image, software in value.items()}
 
 
 def absolute_folder(text: str) -> str:

@@ -95,3 +95,20 @@ def _clear(host: LibvirtHost) -> None:
     connection.close()
     for console in host.consoles.iterdir():
         console.unlink()
+
+
+@pytest.fixture
+def pool(hosts: list[LibvirtHost], tmp_path: Path) -> Iterator[Path]:
+    """A pool of storage on the first host, with one volume."""
+    import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    connection = libvirt.open(hosts[0].uri)
+    described = f"<pool type='dir'><name>default</name><target><path>{folder}</path></target></pool>"
+    pool = connection.storagePoolCreateXML(described, 0)
+    volume = "<name>base.qcow2</name><capacity unit='MiB'>8</capacity><target><format type='qcow2'/></target>"
+    pool.createXML(f"<volume>{volume}</volume>", 0)
+    yield folder
+    pool.destroy()
+    connection.close()

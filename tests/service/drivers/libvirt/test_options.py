@@ -42,6 +42,8 @@ class TestMistakes:
             ({"template": "nowhere.xml"}, "template"),
             ({"poll_s": 0}, "poll_s"),
             ({"login_address": "rack-a.example.org"}, "login_address"),
+            ({"software": ["gcc twelve!"]}, "software"),
+            ({"image_software": {"lab": ["gcc 12.2"]}}, "image_software"),
             ({"login_user": "debian"}, "login_user"),
             ({"login_user": "debian", "guest_agent": True, "type": "test"}, "login_user"),
         ],

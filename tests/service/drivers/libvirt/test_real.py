@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -197,23 +197,6 @@ async def test_each_machine_has_a_layer_of_its_own_that_goes_with_it(real: Libvi
         await here.do(order(Verb.STOP))
         await here.until_gone()
         assert files_in(pool) == ["base.qcow2"]
-
-
-@pytest.fixture
-def pool(hosts: list[LibvirtHost], tmp_path: Path) -> Iterator[Path]:
-    """A pool of storage on the first host, with one volume."""
-    import libvirt  # noqa: PLC0415 - it is there when its fixture is
-
-    folder = tmp_path / "pool"
-    folder.mkdir()
-    connection = libvirt.open(hosts[0].uri)
-    described = f"<pool type='dir'><name>default</name><target><path>{folder}</path></target></pool>"
-    pool = connection.storagePoolCreateXML(described, 0)
-    volume = "<name>base.qcow2</name><capacity unit='MiB'>8</capacity><target><format type='qcow2'/></target>"
-    pool.createXML(f"<volume>{volume}</volume>", 0)
-    yield folder
-    pool.destroy()
-    connection.close()
 
 
 def test_whoever_is_killed_at_it_no_guest_is_lost_or_doubled(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Annotated
 
-from leasehold.configuration.declaration import Key, Plain, Seconds, Table, Text, Texts, Whole, Within
+from leasehold.configuration.declaration import Key, Plain, Seconds, Table, Text, Whole, Within
 from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.tables import ImageNames
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
+from leasehold.service.drivers.images import SoftwareTexts
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
 _PREFIX = "n"
@@ -61,28 +61,6 @@ def default_nodes(slots: int) -> tuple[EmulatedNode, ...]:
     return tuple(EmulatedNode(f"{_PREFIX}{number}") for number in range(1, slots + 1))
 
 
-class _Software(Texts):
-    """What is installed, as names with versions behind them; of some there is none."""
-
-    def read(self, keys: Keys, name: str, default: object) -> object:
-        """Take the texts, and part them."""
-        texts = keys.texts(name, default)
-        if texts is default or not isinstance(texts, tuple):
-            return default
-        pairs: list[tuple[str, str]] = []
-        for text in texts:
-            called, _, number = text.strip().partition(" ")
-            if number:
-                with keys.at(name):
-                    version(number.strip())
-            pairs.append((called, number.strip()))
-        return installed(pairs)
-
-    def write(self, value: Iterable[tuple[str, str]]) -> list[str]:  # type: ignore[override]
-        """Give the texts in alphabetical order."""
-        return sorted(" ".join(pair).strip() for pair in value)
-
-
 @dataclass(frozen=True, slots=True)
 class AlikeNodes:
     """Nodes that differ in their names only, as a file has them."""
@@ -97,7 +75,7 @@ class AlikeNodes:
     disk_mib: Annotated[int, Whole("disk of each node", least=0)] = 100_000
     cpu_mhz: Annotated[int, Whole("clock rate of each node", least=0)] = 2_400
     software: Annotated[
-        frozenset[tuple[str, str]], _Software("installed software", more=', such as `["gcc 12.2", "avx2"]`')
+        frozenset[tuple[str, str]], SoftwareTexts("installed software", more=', such as `["gcc 12.2", "avx2"]`')
     ] = frozenset()
 
     def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from leasehold.service.drivers.facts import MOST_OUTPUT, Access, NodeFacts, Output
+from leasehold.service.drivers.facts import MOST_OUTPUT, Access, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.guest_agent import Refused
 from leasehold.service.drivers.guest_files import PART, fetch_outputs
 from leasehold.service.drivers.libvirt.domain import (
@@ -39,7 +39,7 @@ from leasehold.service.drivers.libvirt.guest import (
     start_command,
 )
 from leasehold.service.drivers.libvirt.login import let_in, port_into
-from leasehold.service.drivers.libvirt.node import describe_node, does_not_fit, without_room
+from leasehold.service.drivers.libvirt.node import describe_images, describe_node, does_not_fit, without_room
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
 from leasehold.service.drivers.output import (
     CUT,
@@ -439,6 +439,10 @@ class LibvirtProvider(Provider):
         node = replace(self._node(instances), bytes_per_s=self._transfers.bytes_per_s)
         return [node if free_slots > 0 else without_room(node)]
 
+    def images(self) -> list[ImageFacts]:
+        """Describe the images of which the configuration says what is in them."""
+        return describe_images(self._host.connection, self._options)
+
     def _node(self, instances: Sequence[MachineInstance]) -> NodeFacts:
         return describe_node(self._host.connection, self._host.name, self._site, self._options, instances)
 
@@ -497,6 +501,10 @@ class LibvirtDriver(ReconciledDriver):
     async def output_files(self, lease_id: int) -> dict[str, Path | str]:
         """Give the files to be kept that the command of a lease's first machine has left."""
         return await asyncio.to_thread(left_files, self._folder, lease_id)
+
+    async def images(self) -> list[ImageFacts]:
+        """List the images of which the configuration says what is in them; raises where libvirt does not answer."""
+        return await asyncio.to_thread(self._reconciler.images)
 
     async def nodes(self) -> list[NodeFacts]:
         """Describe the host; raises ConnectionError where libvirt does not answer."""

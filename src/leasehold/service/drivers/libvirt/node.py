@@ -10,7 +10,7 @@ from typing import Any
 
 import libvirt
 
-from leasehold.service.drivers.facts import NodeFacts, not_one_per_node, too_few
+from leasehold.service.drivers.facts import ImageFacts, NodeFacts, not_one_per_node, too_few
 from leasehold.service.drivers.libvirt.domain import default_vcpus, read_name
 from leasehold.service.drivers.libvirt.options import LibvirtOptions
 from leasehold.service.drivers.protocol import Order, Problem
@@ -48,7 +48,20 @@ def describe_node(
         free_disk_mib=free_disk_mib,
         cpu_mhz=mhz,
         vm_cores=default_vcpus(options),
+        software=options.software,
+        is_host=bool(options.image_software),
     )
+
+
+def describe_images(connection: Any, options: LibvirtOptions) -> list[ImageFacts]:  # noqa: ANN401 - as above
+    """Describe the images of which it is known what is in them."""
+    pool = None if options.template else connection.storagePoolLookupByName(options.pool)
+    described: list[ImageFacts] = []
+    for name, software in options.image_software.items():
+        size_bytes = 0 if pool is None else pool.storageVolLookupByName(options.images[name]).info()[2]
+        least_mib = options.least_memory_mib
+        described.append(ImageFacts(name=name, software=software, size_bytes=size_bytes, least_memory_mib=least_mib))
+    return described
 
 
 def _is_other(domain: Any, site: str) -> bool:  # noqa: ANN401 - as above

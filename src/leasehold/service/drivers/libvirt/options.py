@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.images import ImageTable
+from leasehold.service.drivers.images import ImageSoftware, ImageTable, SoftwareTexts
 from leasehold.service.drivers.login import LOCAL, login_address_of
 from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
@@ -95,6 +95,14 @@ class LibvirtOptions:
             more=', such as `{ debian-12 = "debian-12.qcow2" }`',
         ),
     ] = field(default_factory=dict)
+    software: Annotated[
+        frozenset[tuple[str, str]],
+        SoftwareTexts("software in machines without an image", more=', such as `["gcc 12.2", "apptainer"]`'),
+    ] = frozenset()
+    image_software: Annotated[
+        Mapping[str, frozenset[tuple[str, str]]],
+        ImageSoftware("software in `images`", more=', such as `{ debian-12 = ["gcc 12.2"] }`'),
+    ] = field(default_factory=dict)
     consoles: Annotated[str, Text("folder of consoles on the host")] = CONSOLES
     guest_agent: Annotated[bool, Flag("machines have the QEMU guest agent, which runs commands")] = False
     login_user: Annotated[
@@ -150,6 +158,8 @@ def read_options(options: Mapping[str, object]) -> LibvirtOptions:
             "guest_agent = true beside it" if read.type in _OF_QEMU else "machines of QEMU, of the type kvm or qemu"
         )
         raise InvalidField("login_user", read.login_user, missing)
+    for name in read.image_software.keys() - read.images.keys():
+        raise InvalidField("image_software", name, "the name of one of images")
     for name, file in read.images.items() if read.template else ():
         _check_template(Path(file), f"images.{name}")
     return read

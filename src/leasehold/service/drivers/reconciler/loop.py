@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.drivers.facts import Access, NodeFacts, Output
+from leasehold.service.drivers.facts import Access, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Clock, Observation, Order, Phase, Problem
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Key
@@ -179,6 +179,10 @@ class Reconciler:
         with self._lock:
             current = self._instances.current(lease_id)
             return None if current is None else replace(current)
+
+    def images(self) -> list[ImageFacts]:
+        """Describe the images of which it is known what software is in them."""
+        return self._provider.images()
 
     def nodes(self) -> list[NodeFacts]:
         """Describe the nodes of the site; raises ConnectionError where they cannot be observed."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.drivers.facts import Access, NodeFacts, Output
+from leasehold.service.drivers.facts import Access, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, fault_of_exit
 from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
 from leasehold.service.drivers.reconciler.instances import Key
@@ -163,6 +163,10 @@ class Provider(ABC):
 
     def nodes(self, instances: Sequence[MachineInstance], free_slots: int) -> list[NodeFacts]:  # noqa: ARG002 - for those that need it
         """Describe the nodes that jobs may choose from, with so many slots free."""
+        return []
+
+    def images(self) -> list[ImageFacts]:
+        """Describe the images of which it is known what software is in them."""
         return []
 
     def status_of(self, instance: MachineInstance, machines: Sequence[Machine]) -> Status:
