@@ -1,6 +1,7 @@
 """Images built by a manager for its gateway: two services at work, and the line between them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -102,6 +103,14 @@ def test_a_job_gets_its_image_built_by_the_manager_and_runs_there(two: Two) -> N
             await gateway.jobs.submit(job("gromacs", command=("fold",)))
             await until(gateway, lambda: two.state() == "completed")
             assert await gateway.jobs.result(1) == JobResult(1, 1, 0, "fold", is_whole=True)
+            account, _ = await gateway.explain_job(await gateway.jobs.job(1))
+            met = [(line.state, line.reason) for line in account.lines if line.what == "job"]
+            assert met == [
+                ("building", "image-is-built"),
+                ("starting", "runs-in-machines"),
+                ("completed", "completed"),
+            ]
+            assert json.loads(account.lines[0].detail) == {"what": "base+gromacs=2022.5"}
 
     asyncio.run(play())
     assert two.far.built == [BUILDABLE.packages]
