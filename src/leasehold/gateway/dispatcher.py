@@ -158,7 +158,13 @@ class Dispatcher:
         return self._registry.able(lease.request, sites, self._pending.refused_by.get(lease.id, ()))
 
     def without_site(self, leases: Iterable[Lease]) -> list[Lease]:
-        """List those that no site could take which takes guests now: about them no policy can decide."""
+        """List those that no site could take which takes guests now: about them no policy can decide.
+
+        Only peers let such ones in, or take them while sites are closed: elsewhere thousands of leases would be looked at
+        for nothing.
+        """
+        if not self._peering.terms:
+            return []
         federation = self._registry.federation
         takes_guests = {site.name for site in self._registry.open(federation.sites)}
         return [
