@@ -160,8 +160,7 @@ class Dispatcher:
     def without_site(self, leases: Iterable[Lease]) -> list[Lease]:
         """List those that no site could take which takes guests now: about them no policy can decide.
 
-        Only peers let such ones in, or take them while sites are closed: elsewhere thousands of leases would be looked at
-        for nothing.
+        Only where there are peers such ones come in: elsewhere thousands of leases would be looked at for nothing.
         """
         if not self._peering.terms:
             return []
