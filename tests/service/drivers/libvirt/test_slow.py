@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.drivers.reconciler.provider import MachineInstance
 from leasehold.testing.driver_rig import order
@@ -59,9 +60,11 @@ class Guests:
             raise libvirt.libvirtError("agent is not responding")
         return '{"return": {}}'
 
+    def lookupByName(self, name: str) -> Running:  # noqa: N802 - libvirt's name
+        return self.domains[int(name.rpartition("-")[2])]
 
-def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
-    """Look at such guests, whose commands are still to be started, and say who was asked."""
+
+def provider_of(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
     import libvirt_qemu  # noqa: PLC0415 - it is there when its fixture is
 
     from leasehold.service.drivers.libvirt import driver as module  # noqa: PLC0415 - as above
@@ -73,6 +76,12 @@ def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> An
     options = read_options({"uri": "test:///default", "type": "test", "guest_agent": True})
     provider = module.LibvirtProvider(options, "a", folder, Moving(folder))
     monkeypatch.setattr(provider, "_host", SimpleNamespace(connection=guests, name="host"))
+    return provider
+
+
+def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
+    """Look at such guests, whose commands are still to be started, and say who was asked."""
+    provider = provider_of(guests, monkeypatch, folder)
     started = [order(Verb.START, one.number, command=("true",)) for one in guests.domains]
     instances = [MachineInstance.ordered(one, Phase.STARTING, 0) for one in started]
 
@@ -137,3 +146,14 @@ def test_one_that_has_gone_while_it_was_looked_at_is_not(monkeypatch: pytest.Mon
     look = looking(Guests([Changing(1, "VIR_ERR_NO_DOMAIN")], set()), monkeypatch, tmp_path)
     with pytest.raises(AssertionError):
         look()
+
+
+def test_who_reads_what_commands_write_waits_for_one_guest_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    guests = Guests([Running(number) for number in range(3)], {0, 1, 2})
+    provider = provider_of(guests, monkeypatch, tmp_path)
+    instance = MachineInstance.ordered(order(Verb.START, 1, vms=3, command=("true",)), Phase.RUNNING, 0)
+    instance.command_started = True
+    assert provider.output(instance) == Output("", is_whole=False)
+    assert guests.asked == [0]

@@ -29,6 +29,8 @@ from leasehold.service.drivers.libvirt.domain import (
     read_name,
 )
 from leasehold.service.drivers.libvirt.guest import (
+    ANSWERS_WITHIN_S,
+    WORKS_WITHIN_S,
     WROTE,
     WROTE_TO_ERROR,
     LibvirtAgent,
@@ -288,26 +290,22 @@ class LibvirtProvider(Provider):
         """Give what its command has written: all that is kept once it has ended, and before that the end."""
         if not (self._options.guest_agent and instance.command and instance.command_started):
             return Output("")
-        machines = [
-            self._wrote(name, domain, instance)
-            for name, domain in self._domains(map(str, names_of(self._site, instance)))
-        ]
+        machines, answers = [], True
+        for name, domain in self._domains(map(str, names_of(self._site, instance))):
+            wrote = self._kept(name, instance)
+            if wrote is None and answers:  # who asks does not wait for each guest that does not
+                wrote = _written_so_far(domain)
+                answers = wrote is not None
+            machines.append(wrote or Output("", is_whole=False))
         texts, errors = [one.text for one in machines], [one.error for one in machines]
         return Output(joined(texts), all(one.is_whole for one in machines), joined(errors))
 
-    def _wrote(self, name: Name, domain: Any, instance: MachineInstance) -> Output:  # noqa: ANN401 - no types
+    def _kept(self, name: Name, instance: MachineInstance) -> Output | None:
         kept, kept_error = (self._kept_output(name, instance, suffix) for suffix in (OUTPUT, ERROR))
-        if kept.exists():
-            is_whole = not kept.with_suffix(CUT).exists()
-            text, error = kept.read_bytes(), kept_error.read_bytes()
-        else:
-            try:
-                text, is_text_whole = _end_in_guest(domain, WROTE, _MOST_SHOWN_BYTES)
-                error, is_error_whole = _end_in_guest(domain, WROTE_TO_ERROR, _MOST_SHOWN_BYTES)
-            except (libvirt.libvirtError, MachineFailed):
-                return Output("", is_whole=False)  # its agent is busy, or says nonsense
-            is_whole = is_text_whole and is_error_whole
-        return Output(text.decode(errors="replace"), is_whole, error.decode(errors="replace"))
+        if not kept.exists():
+            return None
+        text, error = (path.read_bytes().decode(errors="replace") for path in (kept, kept_error))
+        return Output(text, not kept.with_suffix(CUT).exists(), error)
 
     def access(self, instance: MachineInstance) -> list[Access]:
         """Say at which ports of the host the user of an instance logs in, once its guests know the key."""
@@ -454,9 +452,25 @@ class LibvirtProvider(Provider):
                 yield name, domain
 
 
-def _end_in_guest(domain: Any, path: str, most_bytes: int) -> tuple[bytes, bool]:  # noqa: ANN401 - no types
+def _written_so_far(domain: Any) -> Output | None:  # noqa: ANN401 - no types
+    """Give the end of what a command has written; None where its guest does not say."""
+    try:
+        text, is_text_whole = _end_in_guest(domain, WROTE, _MOST_SHOWN_BYTES, ANSWERS_WITHIN_S)
+        error, is_error_whole = _end_in_guest(domain, WROTE_TO_ERROR, _MOST_SHOWN_BYTES, ANSWERS_WITHIN_S)
+    except (libvirt.libvirtError, MachineFailed):
+        return None
+    is_whole = is_text_whole and is_error_whole
+    return Output(text.decode(errors="replace"), is_whole, error.decode(errors="replace"))
+
+
+def _end_in_guest(
+    domain: Any,  # noqa: ANN401 - no types
+    path: str,
+    most_bytes: int,
+    within_s: int = WORKS_WITHIN_S,
+) -> tuple[bytes, bool]:
     """Read the end of a file in a guest, and say whether that is all; raises what libvirt says, and MachineFailed."""
-    return asyncio.run(LibvirtAgent(domain, TimeSlice(inf)).read_end(path, most_bytes))
+    return asyncio.run(LibvirtAgent(domain, TimeSlice(inf), within_s).read_end(path, most_bytes))
 
 
 def _remove_console(description: str) -> None:

@@ -32,8 +32,8 @@ from leasehold.service.drivers.staging import TransferRate
 
 # --- the guest agent --------------------------------------------------------------------------------------------------
 
-_WITHIN_S = 3
-_WORKS_WITHIN_S = 20
+ANSWERS_WITHIN_S = 3
+WORKS_WITHIN_S = 20
 """What writes a file into a guest that is busy may take longer than what is asked at each look."""
 _MOST_BYTES = 64
 """Of the file with an exit status; it has four."""
@@ -109,7 +109,7 @@ def _folder(lease_id: int) -> str:
     return f"/run/leasehold-{lease_id}"
 
 
-def _ask(domain: Any, command: str, *, within_s: int = _WITHIN_S, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
+def _ask(domain: Any, command: str, *, within_s: int = ANSWERS_WITHIN_S, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
     message = json.dumps({"execute": command, "arguments": arguments})
     with refusals():
         answer = libvirt_qemu.qemuAgentCommand(domain, message, within_s, 0)
@@ -148,15 +148,21 @@ class LibvirtAgent(GuestAgent):
     """With 256 KiB in one command the agent of an interpreted guest did not answer within its deadline."""
     read_at_once = 64 * 1024
 
-    def __init__(self, domain: Any, time_slice: TimeSlice) -> None:  # noqa: ANN401 - libvirt-python carries no types
+    def __init__(
+        self,
+        domain: Any,  # noqa: ANN401 - libvirt-python carries no types
+        time_slice: TimeSlice,
+        within_s: int = WORKS_WITHIN_S,
+    ) -> None:
         self._domain = domain
         self._time_slice = time_slice
+        self._within_s = within_s
 
     async def answer(self, command: str, **arguments: object) -> object:
         """Have the agent execute a command; raises what libvirt says where it does not answer."""
         if command in _CARRIES:
             self._time_slice.go_on()
-        return _ask(self._domain, command, within_s=_WORKS_WITHIN_S, **arguments)
+        return _ask(self._domain, command, within_s=self._within_s, **arguments)
 
 
 async def bring_before_command(
