@@ -15,9 +15,10 @@ from leasehold.jobs.events import ImagesSeen, JobEvent, JobSubmitted, NodesSeen,
 from leasehold.jobs.job import Backup, Fault, JobRequest
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.site_waits import PlannedWait, unplanned
 from leasehold.matching.devices import devices_of
 from leasehold.matching.images import BuildSource, Image
-from leasehold.matching.needs import Amounts, Job, Needs
+from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.nodes import Network, Node, NodeCapabilities
 from leasehold.matching.software import installed, software
 
@@ -39,6 +40,7 @@ def ask(
     reliability: float | None = None,
     restarts: int = 3,
     gpu_milli: int = 0,
+    inputs: tuple[InputFile, ...] = (),
 ) -> JobRequest:
     """Ask for a job."""
     wanted = Needs(
@@ -46,6 +48,7 @@ def ask(
         execution_ms=execution_ms,
         nodes=nodes,
         software=tuple(software(one) for one in needs.split(";") if one),
+        inputs=inputs,
     )
     job = Job(job_id=job_id, submitted_ms=at_ms, needs=wanted, deadline_ms=deadline_ms)
     return JobRequest(job=job, command=("true",), backup=backup, reliability=reliability, restarts=restarts)
@@ -99,8 +102,14 @@ def catalogue(*images: Image, buildable: dict[str, str] | None = None) -> Images
 class Told:
     """A scheduler that is checked after every instant, and what it last said."""
 
-    def __init__(self, *events: JobEvent, settings: JobSettings | None = None, network: Network | None = None) -> None:
-        self.scheduler = JobScheduler(settings or JobSettings(), network)
+    def __init__(
+        self,
+        *events: JobEvent,
+        settings: JobSettings | None = None,
+        network: Network | None = None,
+        planned_wait: PlannedWait = unplanned,
+    ) -> None:
+        self.scheduler = JobScheduler(settings or JobSettings(), network, planned_wait=planned_wait)
         self.effects: list[JobEffect] = []
         self.tell(0, *events)
 

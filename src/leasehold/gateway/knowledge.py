@@ -170,6 +170,24 @@ class Knowledge:
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
         )
 
+    def planned_wait_ms(
+        self, site_name: str, vms: int, ahead_vms: int, wall_ms: int, shape: MachineShape, now_ms: int
+    ) -> int | None:
+        """How long so many VMs for so long (ms, by the clock) would wait at a site, by its plan; changes nothing.
+
+        At a site that counts VMs, ``ahead_vms`` are those that come first and that its plan does not have yet. None
+        where it is only known that they would wait: as at a site that decides for itself and has too few VMs free.
+        Of peers, and of sites that are not there, no wait is known: 0.
+        """
+        site = self._registry.own.get(site_name)
+        if site is not None:
+            return _planned_wait_ms(site, vms, ahead_vms, wall_ms, shape, now_ms)
+        remote = self._registry.remotes.get(site_name)
+        if remote is None or remote.is_peer:
+            return 0
+        live = self._last_heard(site_name)
+        return 0 if live.unclaimed_vms - live.local_waiting_vms >= vms + ahead_vms else None
+
     def _last_heard(self, site_name: str) -> SiteLive:
         live, offered_vms = self._registry.remotes[site_name].live, self._registry.offers.vms_at(site_name)
         if not offered_vms:
@@ -201,6 +219,19 @@ def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:
         return live.unclaimed_vms - live.local_waiting_vms >= request.slots
     start_ms = live.earliest_start_ms(request.vms, request.duration_ms, request)
     return start_ms is not None and start_ms <= now_ms
+
+
+def _planned_wait_ms(
+    site: Site, vms: int, ahead_vms: int, wall_ms: int, shape: MachineShape, now_ms: int
+) -> int | None:
+    guests, span_ms = site.guests, site.allocations.start_ms() + wall_ms
+    if guests is not None and guests.queue.depth == 0 and len(guests.queue):
+        return None  # it waits behind them, and none of them has a reservation
+    plan = site.home if guests is None else guests.full
+    if isinstance(plan, Profile):
+        together = vms + ahead_vms
+        return plan.earliest(now_ms, span_ms, together) - now_ms if together <= plan.slots else None
+    return plan.earliest(shape, vms, now_ms, span_ms) - now_ms if plan.machines(shape) >= vms else None
 
 
 def _ask(site: Site, reference_mips: int, now_ms: int) -> EarliestStart:

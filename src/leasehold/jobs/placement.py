@@ -65,8 +65,10 @@ class PlaceFinder:
 
     Rule: nodes before machines. If at any site so many nodes have what is needed, used by others or not,
     no machine is built anywhere. Of several sites the one with the least time until all nodes can begin is
-    taken, then the least in all, then the first by name. Sites that are considered only where the others cannot serve
-    a job, as those of peers, are looked at afterwards, in the same way: those that are fewer hops away first.
+    taken, then the least in all, then the first by name. Where the lease of a job would wait by the plan of that site,
+    this wait counts too, and the best place at each other site is compared with it. Sites that are considered only
+    where the others cannot serve a job, as those of peers, are looked at afterwards, in the same way: those that are
+    fewer hops away first.
     Source: Thamarai Selvi et al., sections 4.2 to 4.4, by `leasehold.matching.choice`; sites are Leasehold's.
     """
 
@@ -76,6 +78,7 @@ class PlaceFinder:
         self._inventory = state.inventory
         self._images = state.images
         self._warm_hosts = state.warm_hosts
+        self._site_waits = state.site_waits
 
     def moment(self, now_ms: int) -> EvaluationTime:
         """Say when nodes are judged, and how old what is known of them may be."""
@@ -88,17 +91,22 @@ class PlaceFinder:
 
         ``among_first``  only sites that are considered first
         """
-        found = self._best(self._grounds(job), job, now_ms, without)
+        found = self._soonest(self._grounds(job), self._sites_in(Turn.FIRST), job, now_ms, without)
         if among_first or not isinstance(found, Verdict) or self._settings.sites - self._inventory.complete:
             return found
         turns = [Turn.NONE_CAN_NOW, Turn.NONE_CAN][: 1 + (found.answer is Feasibility.NEVER)]
         afar = sorted(self._sites_in(*turns), key=lambda one: hops_to(one[0]))
         for _, equally_far in groupby(afar, key=lambda one: hops_to(one[0])):
-            there = self._best([ground for _, ground in equally_far], job, now_ms, without)
+            sites = [*equally_far]
+            there = self._soonest([ground for _, ground in sites], sites, job, now_ms, without)
             if not isinstance(there, Verdict):
                 return there
         everywhere = [*self._grounds(job), *(ground for _, ground in afar)]
         return self._best(everywhere, job, now_ms, without) if afar else found
+
+    def starts_at_once(self, place: Place, job: Job, now_ms: int) -> bool:
+        """Whether the lease of a job would not wait there, by the plan of the site."""
+        return recipe_of(place) is not None or not self._site_waits.of(place, job, now_ms)
 
     def find_among(self, names: Iterable[str], job: Job, now_ms: int) -> Place | Verdict:
         """Give the best place on these nodes alone, which may be of several sites."""
@@ -213,6 +221,31 @@ class PlaceFinder:
         if nearest.answer is not Feasibility.NEVER:
             return nearest
         return _first(one.virtual(job, moment, nearest, without) for one in choosers)
+
+    def _soonest(
+        self,
+        grounds: Iterable[NodePool],
+        sites: Iterable[tuple[str, NodePool]],
+        job: Job,
+        now_ms: int,
+        without: Collection[str],
+    ) -> Place | Verdict:
+        """Give the best place, or one like it at another of these sites where its lease would wait and there less.
+
+        Only then are other sites looked at: nearly always, one plan is asked.
+        """
+        found = self._best(grounds, job, now_ms, without)
+        if isinstance(found, Verdict) or self.starts_at_once(found, job, now_ms):
+            return found
+        there = site_of(names_of(found)[0])
+        others = [self._best([ground], job, now_ms, without) for name, ground in sites if name != there]
+        alike = (one for one in others if type(one) is type(found) and recipe_of(one) is None)
+        return min((found, *alike), key=lambda place: (self._begins_in_ms(place, job, now_ms), *_time(place)))
+
+    def _begins_in_ms(self, place: Place, job: Job, now_ms: int) -> int:
+        """When the last of its nodes can begin: the wait of attempts there is a part of the wait in the plan."""
+        wait_ms, known_ms = self._site_waits.of(place, job, now_ms), self._inventory.waiting_ms
+        return max(edge.weight_ms + max(0, wait_ms - known_ms(edge.node)) for edge in edges_of(place))
 
     def _chooser(self, ground: NodePool, now_ms: int) -> Chooser:
         chooser = Chooser.over(ground, self._images.catalogue, self._network, self._settings.choosing)
@@ -411,7 +444,7 @@ class Placer:
         if record.reason is not JobReason.SUBMITTED:
             offered = [name for name in self._offers.names(now_ms) if name not in without]
             there = self.finder.find_among(offered, job, now_ms)
-            if not isinstance(there, Verdict):
+            if not isinstance(there, Verdict) and self.finder.starts_at_once(there, job, now_ms):
                 return there
         return self.finder.find(job, now_ms, without, among_first=record.request.reliability is not None)
 

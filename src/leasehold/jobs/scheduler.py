@@ -18,6 +18,7 @@ from leasehold.jobs.offers import OfferAnswer
 from leasehold.jobs.placement import PlaceFinder, Placer
 from leasehold.jobs.scheduling_cycle import Forecast, SchedulingCycle, Standbys
 from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.site_waits import PlannedWait, unplanned
 from leasehold.jobs.state import FailureHistory, SchedulerState
 from leasehold.jobs.transitions import Transitions
 from leasehold.matching.assignment import Solve, solve_plain
@@ -110,14 +111,18 @@ class JobScheduler:
     """Decides what becomes of jobs, by the settings of an operator."""
 
     def __init__(
-        self, settings: JobSettings | None = None, network: Network | None = None, solve: Solve = solve_plain
+        self,
+        settings: JobSettings | None = None,
+        network: Network | None = None,
+        solve: Solve = solve_plain,
+        planned_wait: PlannedWait = unplanned,
     ) -> None:
         """Begin without jobs and nodes.
 
         ``network`` says how long files take from place to place, ``solve`` solves assignment problems where
-        matching is optimal.
+        matching is optimal, and ``planned_wait`` asks the plans of sites.
         """
-        self._state = state = SchedulerState(settings or JobSettings(), network or Network(), solve)
+        self._state = state = SchedulerState(settings or JobSettings(), network or Network(), solve, planned_wait)
         self._jobs = state.jobs
         self._transitions = Transitions(state)
         self._handlers = EventHandlers(state, self._transitions, FaultHandlers(state, self._transitions))
@@ -154,6 +159,7 @@ class JobScheduler:
         # 4. Second places are chosen or given up, and an alarm is set for the next.
         self._standbys.keep_ready(now_ms)
         self._set_alarm(now_ms)
+        self._state.site_waits.end_instant()
         return self._jobs.effects
 
     def observe(self, events: Iterable[RoomTaken | RoomLeft], now_ms: int) -> None:

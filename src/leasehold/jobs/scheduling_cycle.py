@@ -137,13 +137,17 @@ class SchedulingCycle:
                 continue  # as of nearly all
             self._rooms = None
             places = self._matching.match(hopeful, now_ms)
-            for record in hopeful:
-                if record.id in places:
-                    self._start(record, JobPlacement((places[record.id],)), now_ms)
-            for record in hopeful:
-                if record.id not in places:
-                    self._look_at(record, now_ms)
+            left = [record for record in hopeful if not self._takes(record, places.get(record.id), now_ms)]
+            for record in left:
+                self._look_at(record, now_ms)
         self._waiting.looked_at(listed)
+
+    def _takes(self, record: JobRecord, place: Place | None, now_ms: int) -> bool:
+        """Start a job where it was matched to, unless its lease would wait there: it is looked at in its turn."""
+        if place is None or not self._placer.finder.starts_at_once(place, record.request.job, now_ms):
+            return False
+        self._start(record, JobPlacement((place,)), now_ms)
+        return True
 
     def _has_hope(self, record: JobRecord, now_ms: int) -> bool:
         """Whether an answer is owed to a job, or there may be a place where there was none before."""

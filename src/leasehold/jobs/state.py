@@ -10,6 +10,7 @@ from leasehold.jobs.job import NOT_YET, Attempt, Backup, JobReason, JobRecord, P
 from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.jobs.offers import MOST_STANDING
 from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.site_waits import PlannedWait, SiteWaits
 from leasehold.matching.assignment import Solve
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image, ImageCatalogue, Recipe
@@ -398,7 +399,7 @@ def _until(watched: NodeHistory, now_ms: int) -> None:
 class SchedulerState:
     """Jobs, nodes, the queue, images, offers and experience, each in its own part."""
 
-    def __init__(self, settings: JobSettings, network: Network, solve: Solve) -> None:
+    def __init__(self, settings: JobSettings, network: Network, solve: Solve, planned_wait: PlannedWait) -> None:
         self.settings = settings
         self.network = network
         self.solve = solve
@@ -409,3 +410,4 @@ class SchedulerState:
         self.offers = StandingOffers(settings)
         self.failures = FailureHistory(settings.belief)
         self.warm_hosts = WarmHosts(settings)
+        self.site_waits = SiteWaits(planned_wait)

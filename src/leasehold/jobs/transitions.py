@@ -31,6 +31,7 @@ class Transitions:
         self._waiting = state.waiting
         self._images = state.images
         self._boot_ms = state.settings.making.boot_ms
+        self._site_waits = state.site_waits
 
     def begin(self, request: JobRequest) -> None:
         """Take a job in."""
@@ -61,6 +62,7 @@ class Transitions:
         self.hold(record, attempt)
         self._inventory.waits.ordered((record.id, attempt.number), attempt.nodes, now_ms + self._set_up_ms(place))
         _stand(record, *_standing(_furthest(record)))
+        self._site_waits.ordered(place)
         self._jobs.effects.append(StartAttempt(record, attempt))
         self._jobs.decide(record, reason or where(place), what, attempt.number)
         return attempt

@@ -72,7 +72,7 @@ def as_request(
     jobs = engine.jobs
     site = "" if set(sites) >= {*engine.gateway.sites} and len(sites) > 1 else sites[0]
     speeds = jobs.speeds(site) if site else Speeds()
-    request = request_at(asked, site, JOB_NUMBERS + asked.id, jobs.setup.longest_ms(asked), speeds, now_ms)
+    request = request_at(asked, site, JOB_NUMBERS + asked.id, jobs.setup.longest_ms(asked.job), speeds, now_ms)
     try:
         return check_request(replace(request, ready_ms=max(now_ms, ready_ms)))
     except InvalidField:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.service.engine.examples import local
 from tests.service.engine.job_worlds import NUMPY, SETTINGS, S, Shop, facts, job, nodes, open_shop
 
 from leasehold.jobs.job import Backup
@@ -28,6 +29,7 @@ from leasehold.service.drivers.protocol import Phase, PlacementConstraints, Prob
 from leasehold.service.engine.jobs import JobSetup
 from leasehold.service.engine.tasks import Fetch
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
+from leasehold.service.job_plans import plan_job
 from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS
@@ -681,3 +683,38 @@ class TestWaitingTimes:
         shop.do(nodes(facts()), nodes(facts("m1"), site="b"))
         shop.do(job())
         assert shop.attempts(2)[0].attempt.site != first
+
+
+class TestSitesThatLendLessThanTheirNodesHave:
+    """Sites a and b lend 4 VMs each, and each has a node with 16 cores."""
+
+    @pytest.fixture
+    def shop(self, sqlite_store: Store) -> Shop:
+        shop = Shop(sqlite_store)
+        large = facts(cores=16, free_cores=16, memory_mib=65_536, free_memory_mib=65_536)
+        shop.do(nodes(large), nodes(replace(large, name="m1"), site="b"))
+        return shop
+
+    def test_a_job_runs_where_its_lease_starts_at_once(self, shop: Shop) -> None:
+        shop.do(local(4, 240))
+        shop.do(job())
+        assert shop.tried() == [("b/m1", "ordered", "")]
+
+    def test_one_that_waits_anywhere_waits_where_it_waits_least(self, shop: Shop) -> None:
+        shop.do(local(4, 240), local(4, 120, site="b"))
+        shop.do(job())
+        assert shop.tried() == [("b/m1", "queued", "")]
+
+    def test_those_that_come_together_wait_only_once_all_sites_are_full(self, shop: Shop) -> None:
+        shop.do(job(array=tuple(range(10))))
+        assert sorted((nodes, state) for job_id in range(1, 11) for nodes, state, _ in shop.tried(job_id)) == [
+            *[("a/n1", "ordered")] * 4,
+            *[("a/n1", "queued")] * 2,
+            *[("b/m1", "ordered")] * 4,
+        ]
+
+    def test_a_plan_says_so_too_and_changes_nothing(self, shop: Shop) -> None:
+        shop.do(local(4, 240))
+        outcome = plan_job(shop.engine, job()).outcome
+        assert [one.site for one in outcome.chosen] == ["b"]
+        assert (outcome.start_ms, outcome.consequences) == (shop.now_ms, ())

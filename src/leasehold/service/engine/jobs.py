@@ -23,10 +23,11 @@ from leasehold.jobs.effects import (
     WakeJobsAt,
 )
 from leasehold.jobs.events import AttemptNotNow, JobCancelled, JobEvent, JobSubmitted, JobTick, NodesSeen, Turn
-from leasehold.jobs.job import Attempt, JobRecord, JobRequest, provider_of, site_of
+from leasehold.jobs.job import Attempt, JobRecord, JobRequest, Place, name_there, names_of, provider_of, site_of
 from leasehold.jobs.offers import OfferAnswer
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.site_waits import PlannedWait
 from leasehold.matching.choice import Virtual
 from leasehold.matching.needs import Job
 from leasehold.matching.nodes import Network
@@ -34,6 +35,7 @@ from leasehold.model.effect import Effect
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import CancelRequested, Event, Submitted
 from leasehold.model.lease import Lease
+from leasehold.model.resources import MachineShape
 from leasehold.service.assignment_solver import best_solver
 from leasehold.service.commands import (
     CancelJob,
@@ -104,18 +106,22 @@ class JobSetup:
     image_sites: frozenset[str] = frozenset()
     gone_after_ms: int = 3_600_000
 
-    def scheduler(self) -> JobScheduler:
+    def scheduler(self, planned_wait: PlannedWait) -> JobScheduler:
         """Make a scheduler that knows nothing yet."""
-        return JobScheduler(self.settings, self.network, best_solver())
+        return JobScheduler(self.settings, self.network, best_solver(), planned_wait)
 
     def wall_ms(self, record: JobRecord, attempt: Attempt) -> int:
         """How long the lease of an attempt lasts: the job with the margin, and the start of machines."""
-        boot_ms = self.settings.making.boot_ms if isinstance(attempt.place, Virtual) else 0
-        return self.longest_ms(record.request) + boot_ms
+        return self.wall_at_ms(attempt.place, record.request.job)
 
-    def longest_ms(self, request: JobRequest) -> int:
+    def wall_at_ms(self, place: Place, job: Job) -> int:
+        """How long the lease of a job lasts at a place."""
+        boot_ms = self.settings.making.boot_ms if isinstance(place, Virtual) else 0
+        return self.longest_ms(job) + boot_ms
+
+    def longest_ms(self, job: Job) -> int:
         """How long a job may run: as long as it is thought to, with the margin."""
-        return ceil(request.job.needs.execution_ms * self.margin)
+        return ceil(job.needs.execution_ms * self.margin)
 
 
 class JobController:
@@ -154,7 +160,7 @@ class JobController:
         self._unrecalled: deque[tuple[str, tuple[str, ...]]] = deque()
         """What the scheduler is still to know after a start: of large sites some nodes in each step."""
         self._has_decided = False
-        self.scheduler = setup.scheduler()
+        self.scheduler = setup.scheduler(self._planned_wait_ms)
         self.scheduler.take_up(self.kept.records, now_ms)
         self.scheduler.failures.restore(nodes.watched())
         self.scheduler.restore(json.loads(self._snapshot))  # what it still has of nodes is written where it belongs
@@ -474,6 +480,14 @@ class JobController:
         if not self._is_there(site):
             return Speeds()
         return Speeds(gateway.registry.speed_of(provider_of(site)), gateway.reference_mips)
+
+    def _planned_wait_ms(self, place: Place, job: Job, ordered_vms: int, now_ms: int) -> int | None:
+        """How long the lease of a job would wait at a place, by the plan of its site; as `PlannedWait`."""
+        nodes, needs = names_of(place), job.needs
+        names, amounts = tuple(map(name_there, nodes)), needs.amounts
+        shape = MachineShape(max(1, amounts.cores), max(1, amounts.memory_mib), needs.gpu_model, needs.gpu_milli, names)
+        wall_ms, known = self.setup.wall_at_ms(place, job), self._core.gateway.knowledge
+        return known.planned_wait_ms(site_of(nodes[0]), len(nodes), ordered_vms, wall_ms, shape, now_ms)
 
     def is_planned_by_nodes(self, site: str) -> bool:
         """Whether a site is planned by its nodes, be it behind a peer or not."""

@@ -33,13 +33,24 @@ from leasehold.jobs.events import (
     NodesSeen,
     SeenNode,
 )
-from leasehold.jobs.job import NOT_YET, Attempt, AttemptState, Fault, JobRecord, JobRequest, site_of
+from leasehold.jobs.job import (
+    NOT_YET,
+    Attempt,
+    AttemptState,
+    Fault,
+    JobRecord,
+    JobRequest,
+    Place,
+    edges_of,
+    names_of,
+    site_of,
+)
 from leasehold.jobs.offers import OfferingNodes, OfferTerms, load_of
 from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Virtual
 from leasehold.matching.images import BuildSource, Image
-from leasehold.matching.needs import NOTHING, Amounts
+from leasehold.matching.needs import NOTHING, Amounts, Job
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import Installed
 from leasehold.model.effect import (
@@ -55,6 +66,7 @@ from leasehold.model.event import CancelRequested, Event, LeaseFailed
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import NEVER_MS, Request
+from leasehold.model.resources import MachineShape
 from leasehold.simulation.kernel import Requested
 from leasehold.simulation.workload.job import WorkloadJob, job_of
 
@@ -181,7 +193,7 @@ class JobsOnNodes:
         first_lease_id: int = 1,
     ) -> None:
         """Begin with all nodes up; leases are numbered from ``first_lease_id`` on."""
-        self.scheduler = JobScheduler(scenario.settings)
+        self.scheduler = JobScheduler(scenario.settings, planned_wait=self._planned_wait_ms)
         self._gateway = gateway
         self.counts = Counter[str]()
         self._scenario = scenario
@@ -303,15 +315,13 @@ class JobsOnNodes:
 
         It begins after files are moved and machines booted.
         """
-        amounts, boot_ms = record.request.job.needs.amounts, 0
-        edges = attempt.place.hosts if isinstance(attempt.place, Virtual) else attempt.place.nodes
+        amounts = record.request.job.needs.amounts
         if isinstance(attempt.place, Virtual):
             assert isinstance(attempt.place.image, Image), "machines are started from images that are there"
             amounts += attempt.place.image.needs
-            boot_ms = self._scenario.boot_ms
-            self._watcher.machines_made(record, len(edges))
+            self._watcher.machines_made(record, len(attempt.nodes))
         self._take(attempt.nodes, amounts)
-        sets_up_ms = max(edge.weight_ms - self.scheduler.waiting_ms(edge.node) for edge in edges) + boot_ms
+        sets_up_ms = self._sets_up_ms(attempt.place)
         lease_id = next(self._lease_ids)
         tried = self._tries[lease_id] = _Try(record, attempt, sets_up_ms, next(self._order))
         self._held[tried.key] = (attempt.nodes, amounts)
@@ -334,6 +344,18 @@ class JobsOnNodes:
         job = job_of(request)
         job.source, job.source_id = "job", f"{record.id}.{attempt.number}"
         self._requests.append(Requested(request, job))
+
+    def _sets_up_ms(self, place: Place) -> int:
+        """How long it takes until files are moved and machines booted."""
+        boot_ms = self._scenario.boot_ms if isinstance(place, Virtual) else 0
+        return max(edge.weight_ms - self.scheduler.waiting_ms(edge.node) for edge in edges_of(place)) + boot_ms
+
+    def _planned_wait_ms(self, place: Place, job: Job, ordered_vms: int, now_ms: int) -> int | None:
+        """How long the lease of a job would wait at a place, by the plan of its site; as `PlannedWait`."""
+        nodes, wall_ms = names_of(place), self._sets_up_ms(place) + self._runs_ms[job.job_id]
+        shape = MachineShape(1, max(1, job.needs.amounts.memory_mib))
+        known = self._gateway.knowledge
+        return known.planned_wait_ms(site_of(nodes[0]), len(nodes), ordered_vms, wall_ms, shape, now_ms)
 
     def _stop(self, key: AttemptKey) -> None:
         self._give_back(key)
