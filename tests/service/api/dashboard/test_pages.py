@@ -491,6 +491,14 @@ def test_a_wrong_address_is_explained_on_a_page(house: House, admin: str) -> Non
         assert answer.headers["Content-Type"].startswith("text/html")
 
 
+def test_a_page_that_is_not_there_leads_to_the_overview(house: House, admin: str) -> None:
+    answer = get(house, "/nowhere", admin)
+    page = Page(answer.text)
+    assert (answer.status_code, "There is no such page" in page.text, "openapi" in page.text) == (404, True, False)
+    assert '<a href="/">Overview</a>' in answer.text
+    assert "openapi.json" in house.ask("GET", "/nowhere").json()["detail"]
+
+
 def test_programs_get_problems_and_browsers_pages(house: House) -> None:
     assert house.ask("GET", "/nowhere").headers["Content-Type"] == "application/problem+json"
     assert house.ask("GET", "/v1/leases", headers={"Accept": "*/*"}).status_code == 401

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from leasehold.model.lease import LeaseState
 from leasehold.protocol.fields import LATEST_MS, moment_at, unix_ms
+from leasehold.protocol.problems import Kind
 
 Time = datetime | int
 """A moment: as responses of the API have it, or Unix milliseconds."""
@@ -88,6 +89,7 @@ def problem_page(version: str, prefix: str, body: bytes) -> bytes:
         version=version,
         here="",
         caller=None,
+        is_no_page=problem["type"] == Kind.NOT_FOUND.urn,
         title=problem["title"],
         detail=problem["detail"],
         status=problem["status"],
