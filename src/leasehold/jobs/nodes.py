@@ -216,11 +216,19 @@ class SchedulableNodes:
     def sites(self) -> dict[str, NodePool]:
         """The same by site, all sites that are ever considered."""
         self._settle()
+        if not self._turns:
+            return self._sites
         return {site: ground for site, ground in self._sites.items() if self.turn(site) is not Turn.NEVER}
 
     def turn(self, site: str) -> Turn:
         """Say when the nodes of a site are considered."""
         return self._turns.get(site, Turn.FIRST)
+
+    def sites_in(self, *turns: Turn) -> list[tuple[str, NodePool]]:
+        """List the sites that are considered then, by name."""
+        if not self._turns and Turn.FIRST not in turns:
+            return []
+        return sorted(one for one in self.sites.items() if self.turn(one[0]) in turns)
 
     def take_turn(self, site: str, turn: Turn) -> bool:
         """Consider the nodes of a site then from now on; whether that is new."""

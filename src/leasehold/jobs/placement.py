@@ -91,14 +91,14 @@ class PlaceFinder:
 
         ``among_first``  only sites that are considered first
         """
-        found = self._soonest(self._grounds(job), self._sites_in(Turn.FIRST), job, now_ms, without)
+        found = self._soonest(self._grounds(job), job, now_ms, without)
         if among_first or not isinstance(found, Verdict) or self._settings.sites - self._inventory.complete:
             return found
         turns = [Turn.NONE_CAN_NOW, Turn.NONE_CAN][: 1 + (found.answer is Feasibility.NEVER)]
-        afar = sorted(self._sites_in(*turns), key=lambda one: hops_to(one[0]))
+        afar = sorted(self._inventory.sites_in(*turns), key=lambda one: hops_to(one[0]))
         for _, equally_far in groupby(afar, key=lambda one: hops_to(one[0])):
             sites = [*equally_far]
-            there = self._soonest([ground for _, ground in sites], sites, job, now_ms, without)
+            there = self._soonest([ground for _, ground in sites], job, now_ms, without, sites)
             if not isinstance(there, Verdict):
                 return there
         everywhere = [*self._grounds(job), *(ground for _, ground in afar)]
@@ -203,10 +203,7 @@ class PlaceFinder:
     def _grounds(self, job: Job) -> list[NodePool]:
         if job.needs.nodes == 1:
             return [self._inventory.whole]
-        return [ground for _, ground in self._sites_in(Turn.FIRST)] or [self._inventory.whole]
-
-    def _sites_in(self, *turns: Turn) -> list[tuple[str, NodePool]]:
-        return sorted(one for one in self._inventory.sites.items() if self._inventory.turn(one[0]) in turns)
+        return [ground for _, ground in self._inventory.sites_in(Turn.FIRST)] or [self._inventory.whole]
 
     def _best(
         self, grounds: Iterable[NodePool], job: Job, now_ms: int, without: Collection[str] = ()
@@ -225,19 +222,21 @@ class PlaceFinder:
     def _soonest(
         self,
         grounds: Iterable[NodePool],
-        sites: Iterable[tuple[str, NodePool]],
         job: Job,
         now_ms: int,
         without: Collection[str],
+        sites: Iterable[tuple[str, NodePool]] | None = None,
     ) -> Place | Verdict:
-        """Give the best place, or one like it at another of these sites where its lease would wait and there less.
+        """Give the best place; where its lease would wait there, one like it at another site where it waits less.
 
-        Only then are other sites looked at: nearly always, one plan is asked.
+        Only then are other sites looked at, ``sites`` or all that are considered first: mostly, one plan is asked.
         """
         found = self._best(grounds, job, now_ms, without)
         if isinstance(found, Verdict) or self.starts_at_once(found, job, now_ms):
             return found
         there = site_of(names_of(found)[0])
+        if sites is None:
+            sites = self._inventory.sites_in(Turn.FIRST)
         others = [self._best([ground], job, now_ms, without) for name, ground in sites if name != there]
         alike = (one for one in others if type(one) is type(found) and recipe_of(one) is None)
         return min((found, *alike), key=lambda place: (self._begins_in_ms(place, job, now_ms), *_time(place)))

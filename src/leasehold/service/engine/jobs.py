@@ -371,11 +371,10 @@ class JobController:
             parts = [(site, names) for names in self.nodes.remembered(site, now_ms)]
             is_later = before is None and len(parts) > 1
             (self._unrecalled if is_later else at_once).extend(parts)
-        return [self._recall(site, names, now_ms) for site, names in at_once]
+        return [self._recall(site, names, closed, now_ms) for site, names in at_once]
 
-    def _recall(self, site: str, names: tuple[str, ...], now_ms: int) -> NodesSeen:
-        turn = self._turns.get(site, Turn.FIRST)
-        return self.nodes.recall(site, names, self.not_lending, now_ms, turn)
+    def _recall(self, site: str, names: tuple[str, ...], closed: Collection[str], now_ms: int) -> NodesSeen:
+        return self.nodes.recall(site, names, closed, now_ms, self._turns.get(site, Turn.FIRST))
 
     @property
     def turns(self) -> dict[str, Turn]:
@@ -392,7 +391,7 @@ class JobController:
         if self._unrecalled:
             site, part = self._unrecalled.popleft()
             if self._is_there(site):
-                self._inbox.append(self._recall(site, part, now_ms))
+                self._inbox.append(self._recall(site, part, self.not_lending, now_ms))
 
     def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
         """Apply the gateway's decisions to attempts, and note the machines given to other leases."""
