@@ -199,3 +199,18 @@ def test_an_output_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: py
     assert problems["small"] == ""
     assert "larger than 16 GiB" in problems["large"]
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
+@given(st.binary(max_size=3 * PIECE), st.integers(1, 3 * PIECE))
+def test_of_a_file_the_end_is_read_and_it_is_said_whether_that_is_all(content: bytes, most: int) -> None:
+    guest = Guest(files={"/log": content})
+    assert asyncio.run(guest.read_end("/log", most)) == (content[-most:], len(content) <= most)
+
+
+def test_a_guest_that_answers_byte_by_byte_is_not_listened_to_for_ever() -> None:
+    class Talker(Guest):
+        def file_read(self, handle: int, count: int) -> object:
+            return super().file_read(handle, min(count, 1))
+
+    guest = Talker(files={"/log": bytes(PIECE)}, lasts=5)
+    assert asyncio.run(guest.read_end("/log", PIECE)) == (b"\0", False)

@@ -97,11 +97,12 @@ class GuestAgent(ABC):
             begin = await self._position(handle, max(0, size - most_bytes), _FROM_BEGIN)
             read = b""
             while len(read) < most_bytes:  # it may grow meanwhile
-                piece = await self._piece(handle, min(self.read_at_once, most_bytes - len(read)))
-                if not piece:
-                    break
+                wanted = min(self.read_at_once, most_bytes - len(read))
+                piece = await self._piece(handle, wanted)
                 read += piece
-            return read[:most_bytes], begin == 0
+                if len(piece) < wanted:  # the end; nor may a guest answer byte by byte for ever
+                    break
+            return read[:most_bytes], begin == 0 and len(read) >= size
 
     async def _piece(self, handle: object, count: int) -> bytes:
         answer = await self.execute("guest-file-read", handle=handle, count=count)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
 from os import SEEK_END
 from pathlib import Path
 from threading import Lock
@@ -69,6 +68,7 @@ from leasehold.service.drivers.reconciler.provider import (
     Provider,
     Seen,
     Step,
+    Unfinished,
 )
 from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour, read_neighbour
 from leasehold.service.drivers.staging import TransferRate
@@ -382,7 +382,7 @@ class LibvirtProvider(Provider):
         if kept.exists():
             return
         try:
-            text, is_whole = _end_in_guest(domain, path, _MOST_KEPT_BYTES)
+            text, is_whole = _end_carried(domain, path)
         except Refused:  # the guest has removed it
             text, is_whole = b"", False
         if not is_whole:
@@ -457,10 +457,18 @@ def _written_so_far(domain: Any) -> Output | None:  # noqa: ANN401 - no types
     try:
         text, is_text_whole = _end_in_guest(domain, WROTE, _MOST_SHOWN_BYTES, ANSWERS_WITHIN_S)
         error, is_error_whole = _end_in_guest(domain, WROTE_TO_ERROR, _MOST_SHOWN_BYTES, ANSWERS_WITHIN_S)
-    except (libvirt.libvirtError, MachineFailed):
+    except (libvirt.libvirtError, MachineFailed, Unfinished):
         return None
     is_whole = is_text_whole and is_error_whole
     return Output(text.decode(errors="replace"), is_whole, error.decode(errors="replace"))
+
+
+def _end_carried(domain: Any, path: str) -> tuple[bytes, bool]:  # noqa: ANN401 - no types
+    """Read as much of the end of a file as is kept, or from a slow guest one piece, which never takes too long."""
+    try:
+        return _end_in_guest(domain, path, _MOST_KEPT_BYTES)
+    except Unfinished:
+        return _end_in_guest(domain, path, LibvirtAgent.read_at_once)
 
 
 def _end_in_guest(
@@ -469,8 +477,11 @@ def _end_in_guest(
     most_bytes: int,
     within_s: int = WORKS_WITHIN_S,
 ) -> tuple[bytes, bool]:
-    """Read the end of a file in a guest, and say whether that is all; raises what libvirt says, and MachineFailed."""
-    return asyncio.run(LibvirtAgent(domain, TimeSlice(inf), within_s).read_end(path, most_bytes))
+    """Read the end of a file in a guest, and say whether that is all.
+
+    Raises what libvirt says, MachineFailed, and Unfinished where so much takes too long.
+    """
+    return asyncio.run(LibvirtAgent(domain, TimeSlice(_CARRIES_FILES_S), within_s).read_end(path, most_bytes))
 
 
 def _remove_console(description: str) -> None:
