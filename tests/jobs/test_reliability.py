@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.jobs.making import S, Told, catalogue, image, seen, site, submitted
 
-from leasehold.jobs.events import NodeFell
-from leasehold.jobs.job import Fault
+from leasehold.jobs.events import NodeFell, NodesSeen, Turn
+from leasehold.jobs.job import Fault, names_of
 from leasehold.jobs.placement import ReliabilityPlanner, at_most
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.state import NodeHistory
@@ -97,6 +98,104 @@ def test_rates_are_learnt_from_what_happened() -> None:
     assert again.scheduler.failures.all() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]
+
+
+def afar(name: str, *, hosts: bool = False, turn: Turn = Turn.NONE_CAN, **facts: Any) -> NodesSeen:
+    """A peer's site of two nodes."""
+    nodes = tuple(seen(f"{name}/{number}", is_host=hosts, **facts) for number in (1, 2))
+    return NodesSeen(name, nodes, turn=turn)
+
+
+def test_nodes_of_peers_are_added_where_ones_own_are_not_sure_enough_the_nearest_first() -> None:
+    told = Told(site(seen("a/1")), afar("p:z"), afar("p:q:y"), settings=OFTEN)
+
+    asked = [submitted(number, at_ms=number, reliability=r, deadline_ms=15 * S) for number, r in enumerate(SURE, 1)]
+    started = [told.tell(number, one).started for number, one in enumerate(asked, 1)]
+
+    assert [[place for _, _, place in one] for one in started] == [
+        [("a/1",)],
+        [("a/1",), ("p:z/1",)],
+        [("a/1",), ("p:q:y/1",), ("p:q:y/2",), ("p:z/1",)],
+    ]
+
+
+SURE = (0.9, 0.99, 0.9999)
+
+
+def test_a_job_that_no_node_of_ones_own_can_serve_is_made_sure_at_a_peer() -> None:
+    told = Told(site(seen("a/1")), afar("p:z", has={"r": "4.3"}), settings=OFTEN)
+
+    told.tell(0, submitted(needs="r", reliability=0.99, deadline_ms=15 * S))
+
+    assert told.started == [(1, 1, ("p:z/1",)), (1, 2, ("p:z/2",))]
+
+
+@pytest.mark.parametrize(
+    ("turn", "decided"),
+    [
+        (Turn.NONE_CAN, [(2, "tried-again-later", "0.99094 at most")]),
+        (Turn.NONE_CAN_NOW, [(2, "runs-on-nodes", "")]),
+        (Turn.NEVER, [(2, "tried-again-later", "0.99094 at most")]),
+    ],
+)
+def test_where_ones_own_nodes_would_be_sure_enough_if_they_were_free_peers_are_asked_as_their_terms_say(
+    turn: Turn, decided: list[tuple[int, str, str]]
+) -> None:
+    told = nodes(2).tell(0, afar("p:z", turn=turn), submitted(1, cores=4))
+
+    told.tell(1, submitted(2, at_ms=1, reliability=0.95, deadline_ms=15 * S))
+
+    assert told.decided == decided
+    records = told.scheduler.records
+    standby = None if records[2].standby is None else names_of(records[2].standby)
+    assert ([place for _, _, place in told.started], standby) == (
+        ([("a/2",)], ("p:z/1",)) if turn is Turn.NONE_CAN_NOW else ([], None)
+    )
+
+
+def test_a_job_waits_for_nodes_of_a_peer_that_would_make_it_sure_enough() -> None:
+    busy = afar("p:z", free_cores=0)
+    told = Told(site(seen("a/1")), busy, settings=OFTEN)
+
+    told.tell(0, submitted(1, reliability=0.99, deadline_ms=15 * S))
+    assert told.decided == [(1, "tried-again-later", "0.999138 at most")]
+    told.tell(1, submitted(2, at_ms=1, reliability=0.9999, deadline_ms=15 * S))
+    assert told.decided == [(2, "not-sure-enough", "0.999138 at most")]
+    assert told.tell(2, afar("p:z", at_ms=2)).started == [(1, 1, ("p:z/1",)), (1, 2, ("p:z/2",))]
+
+
+def test_nodes_of_a_peer_that_are_down_are_waited_for() -> None:
+    told = Told(site(seen("a/1")), afar("p:z", problem="drained"), settings=OFTEN)
+
+    told.tell(0, submitted(reliability=0.99, deadline_ms=15 * S))
+
+    assert told.decided == [(1, "nodes-down", "p:z/1, p:z/2")]
+
+
+def test_what_is_learnt_of_nodes_of_a_peer_counts() -> None:
+    told = Told(site(seen("a/1", cores=1)), afar("p:z"), settings=OFTEN)
+    for second in range(1, 9):
+        told.tell(second * S, NodesSeen("p:z", tuple(seen(f"p:z/{one}", at_ms=second * S) for one in (1, 2)), turn=FAR))
+        if second < 5:
+            told.tell(second * S + 1, NodeFell("p:z/1", Fault.NODE_DIED))
+
+    told.tell(9 * S, submitted(at_ms=9 * S, cores=2, reliability=0.5, deadline_ms=25 * S))
+
+    assert told.started == [(1, 1, ("p:z/2",))]
+
+
+FAR = Turn.NONE_CAN
+
+
+def test_a_job_that_has_lost_its_node_takes_the_most_reliable_that_is_left_anywhere() -> None:
+    told = Told(site(seen("a/1")), afar("p:z"), settings=OFTEN)
+    told.tell(0, submitted(reliability=0.9, deadline_ms=15 * S))
+
+    assert told.started == [(1, 1, ("a/1",))]
+
+    told.tell(4 * S, NodeFell("a/1", Fault.NODE_DIED), afar("p:z", at_ms=4 * S))
+
+    assert [place for _, _, place in told.started] == [("p:z/1",)]
 
 
 WATCHED = st.builds(NodeHistory, st.sampled_from([0, 0, 1, 5]), st.sampled_from([0, 10 * S, 90 * S]))

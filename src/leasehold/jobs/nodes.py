@@ -578,12 +578,12 @@ class SchedulableNodes:
             self._with_down[site] = self._ground_with(map(self._as_it_is, there))
         return self._with_down[site]
 
-    def idle(self, *, down: bool = False) -> NodePool:
-        """Give all nodes that are considered first as if none were used; those that are down only if wanted too."""
+    def idle(self, turns: Collection[Turn] = (Turn.FIRST,), *, down: bool = False) -> NodePool:
+        """Give all nodes that are considered then as if none were used; those that are down only if wanted too."""
         there = (
             seen
             for name, seen in self._seen.items()
-            if (down or self.is_usable(name)) and not (self._turns and site_of(name) in self._turns)
+            if (down or self.is_usable(name)) and (self.turn(site_of(name)) if self._turns else Turn.FIRST) in turns
         )
         return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 

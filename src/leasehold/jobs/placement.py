@@ -8,7 +8,7 @@ there is room for them, each on nodes that no other has.
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 from leasehold.jobs.events import Turn
@@ -92,17 +92,28 @@ class PlaceFinder:
         ``among_first``  only sites that are considered first
         """
         found = self._soonest(self._grounds(job), job, now_ms, without)
-        if among_first or not isinstance(found, Verdict) or self._settings.sites - self._inventory.complete:
+        if among_first or not isinstance(found, Verdict):
             return found
-        turns = [Turn.NONE_CAN_NOW, Turn.NONE_CAN][: 1 + (found.answer is Feasibility.NEVER)]
-        afar = sorted(self._inventory.sites_in(*turns), key=lambda one: hops_to(one[0]))
-        for _, equally_far in groupby(afar, key=lambda one: hops_to(one[0])):
-            sites = [*equally_far]
-            there = self._soonest([ground for _, ground in sites], job, now_ms, without, sites)
+        farther = self.farther(found.answer)
+        for sites in farther:
+            there = self.find_at(sites, job, now_ms, without)
             if not isinstance(there, Verdict):
                 return there
-        everywhere = [*self._grounds(job), *(ground for _, ground in afar)]
-        return self._best(everywhere, job, now_ms, without) if afar else found
+        everywhere = [*self._grounds(job), *(ground for _, ground in chain.from_iterable(farther))]
+        return self._best(everywhere, job, now_ms, without) if farther else found
+
+    def farther(self, answer: Feasibility) -> list[list[tuple[str, NodePool]]]:
+        """List the sites that are considered after this answer of those that come first, equally far ones together."""
+        if answer is Feasibility.FIT or self._settings.sites - self._inventory.complete:
+            return []
+        afar = sorted(self._inventory.sites_in(*turns_after(answer)), key=lambda one: hops_to(one[0]))
+        return [[*equally_far] for _, equally_far in groupby(afar, key=lambda one: hops_to(one[0]))]
+
+    def find_at(
+        self, sites: Sequence[tuple[str, NodePool]], job: Job, now_ms: int, without: Collection[str] = ()
+    ) -> Place | Verdict:
+        """Give the best place at these sites alone, or the most hopeful verdict of theirs."""
+        return self._soonest([ground for _, ground in sites], job, now_ms, without, sites)
 
     def starts_at_once(self, place: Place, job: Job, now_ms: int) -> bool:
         """Whether the lease of a job would not wait there, by the plan of the site."""
@@ -252,6 +263,13 @@ class PlaceFinder:
         return chooser
 
 
+def turns_after(answer: Feasibility) -> tuple[Turn, ...]:
+    """Say which sites are considered, too, where those that come first give this answer."""
+    if answer is Feasibility.FIT:
+        return ()
+    return (Turn.NONE_CAN_NOW, Turn.NONE_CAN) if answer is Feasibility.NEVER else (Turn.NONE_CAN_NOW,)
+
+
 def are_down(names: Sequence[str]) -> Verdict:
     """Say that nodes are waited for; where they are many, the first are named."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -289,10 +307,12 @@ class ReliabilityPlanner:
     Rule: of all places that would do now, `leasehold.matching.reliability.cheapest_plan` takes the cheapest that reach
     what is asked. A job of several nodes is lost with any of them, so its places are sets of nodes of one site, the
     most reliable nodes together; the published k-of-m formula would need a command that survives the loss of one of
-    its nodes. If what is free now is not reliable enough, and all nodes would be if they were free, the job waits; if
+    its nodes. Sites that are considered only where the others cannot serve a job, as those of peers, are added where a
+    plan without them is not reliable enough, those that are fewer hops away first; the copies of one job may then run
+    at several. If what is free now is not reliable enough, and all nodes would be if they were free, the job waits; if
     not even these were, it is refused, with the highest reliability available. A job that has begun and lost its place
     is never refused: it takes the most reliable places available.
-    Source: Thamarai Selvi et al., section 5; the failure rates are the learnt ones.
+    Source: Thamarai Selvi et al., section 5; the failure rates are the learnt ones; sites are Leasehold's.
     """
 
     def __init__(self, state: SchedulerState, finder: PlaceFinder) -> None:
@@ -301,31 +321,77 @@ class ReliabilityPlanner:
         self._inventory = state.inventory
         self._finder = finder
 
-    def place(self, record: JobRecord, like: Place, now_ms: int) -> JobPlacement:
-        """Give the places at which a job begins; ``like`` is one that would do, and says of which kind."""
-        places = self._places(record, like, self._inventory.whole, now_ms)
-        planned = self._plan(record, places, now_ms)
-        plan = planned.plan
-        if plan is None and has_lost_a_place(record):
-            plan = planned.surest
-        if plan is not None:
-            return _placing(plan, places)
-        if has_lost_a_place(record):
-            return JobPlacement((like,))
-        return self._none(record, like, planned, now_ms)
+    def place(self, record: JobRecord, first: Place | Verdict, now_ms: int) -> JobPlacement:
+        """Give the places at which a job begins.
 
-    def _none(self, record: JobRecord, like: Place, planned: PlanSearch, now_ms: int) -> JobPlacement:
-        """Say whether what is free later would be sure enough."""
-        idle = self._places(record, like, self._inventory.idle(), now_ms)
-        hoped = self._plan(record, idle, now_ms)
+        ``first`` is one among the sites that are considered first, and says of which kind places are; or why there is
+        none.
+        """
+        job, like = record.request.job, None if isinstance(first, Verdict) else first
+        places = {} if like is None else self._places(record, like, [self._inventory.whole], now_ms)
+        planned = self._plan(record, places, now_ms)
+        answer, nearest = self._answer(record, first, planned, now_ms), None
+        farther = self._finder.farther(answer)
+        for sites in farther:
+            there = self._finder.find_at(sites, job, now_ms)
+            if planned.plan is None and not isinstance(there, Verdict):
+                nearest = nearest or there
+                places |= self._places(record, there, [ground for _, ground in sites], now_ms)
+                planned = self._plan(record, places, now_ms)
+        if planned.plan is not None:
+            return _placing(planned.plan, places)
+        if isinstance(first, Verdict) and nearest is None:
+            found = self._finder.find(job, now_ms) if farther else first
+            verdict = found if isinstance(found, Verdict) else first
+            return JobPlacement(verdict=self._finder.hopeful(job, verdict, now_ms))
+        if has_lost_a_place(record):
+            left = JobPlacement(tuple(one for one in (like, nearest) if one is not None)[:1])
+            return left if planned.surest is None else _placing(planned.surest, places)
+        if isinstance(first, Verdict) and first.answer is not Feasibility.NEVER:
+            return JobPlacement(verdict=first)
+        return self._none(record, like, nearest, planned, turns_after(answer), now_ms)
+
+    def answer_of_first(self, record: JobRecord, first: Place | Verdict, now_ms: int) -> Feasibility:
+        """Say whether the sites that are considered first are sure enough now, would be if they were free, or never."""
+        places = {} if isinstance(first, Verdict) else self._places(record, first, [self._inventory.whole], now_ms)
+        return self._answer(record, first, self._plan(record, places, now_ms), now_ms)
+
+    def _answer(self, record: JobRecord, first: Place | Verdict, planned: PlanSearch, now_ms: int) -> Feasibility:
+        if isinstance(first, Verdict):
+            return first.answer
+        if planned.plan is not None:
+            return Feasibility.FIT
+        hoped = self._plan(record, self._places(record, first, [self._inventory.idle()], now_ms), now_ms)
+        return Feasibility.NEVER if hoped.plan is None else Feasibility.WAIT
+
+    def _none(
+        self,
+        record: JobRecord,
+        like: Place | None,
+        nearest: Place | None,
+        planned: PlanSearch,
+        farther: Collection[Turn],
+        now_ms: int,
+    ) -> JobPlacement:
+        """Say whether what is free later would be sure enough, at the sites that come first and those farther away."""
+        kinds = ((like, (Turn.FIRST,)), (nearest or Physical(()), farther))
+
+        def idle(*, down: bool) -> dict[str, Place]:
+            found: dict[str, Place] = {}
+            for kind, turns in kinds:
+                if kind is not None and turns:
+                    found |= self._places(record, kind, [self._inventory.idle(turns, down=down)], now_ms)
+            return found
+
+        hoped = self._plan(record, idle(down=False), now_ms)
         best = max((_sure(one) for one in (planned, hoped)), default=0.0)
         what = f"{at_most(best)} at most"
         if hoped.plan is not None:
             return JobPlacement(verdict=wait(Why.RELIABILITY_OUT_OF_REACH, what), surest=_sure(planned))
-        if self._inventory.down():
-            with_down = self._places(record, like, self._inventory.idle(down=True), now_ms)
-            if self._plan(record, with_down, now_ms).plan is not None:
-                return JobPlacement(verdict=are_down([*self._inventory.down()]), surest=_sure(planned))
+        turns = {Turn.FIRST, *farther}
+        down = [name for name in self._inventory.down() if self._inventory.turn(site_of(name)) in turns]
+        if down and self._plan(record, idle(down=True), now_ms).plan is not None:
+            return JobPlacement(verdict=are_down(down), surest=_sure(planned))
         return JobPlacement(verdict=never(Why.RELIABILITY_OUT_OF_REACH, what), surest=best)
 
     def _plan(self, record: JobRecord, places: dict[str, Place], now_ms: int) -> PlanSearch:
@@ -352,10 +418,10 @@ class ReliabilityPlanner:
         needs_s = needs_ms / MS_PER_S
         return CandidateNode(name, rate_per_s, needs_s, len(edges) * _undone(rate_per_s * needs_s))
 
-    def _places(self, record: JobRecord, like: Place, ground: NodePool, now_ms: int) -> dict[str, Place]:
+    def _places(self, record: JobRecord, like: Place, grounds: Iterable[NodePool], now_ms: int) -> dict[str, Place]:
         """Give all places of a kind that do not overlap, by the names of their nodes."""
         job = record.request.job
-        edges = self._finder.all_edges(job, ground, like, now_ms)
+        edges = [edge for ground in grounds for edge in self._finder.all_edges(job, ground, like, now_ms)]
         if job.needs.nodes == 1:
             edges = self._few_of_each(edges)
         places = {}
@@ -426,15 +492,30 @@ class Placer:
 
     def place(self, record: JobRecord, now_ms: int) -> JobPlacement:
         """Say where a job begins."""
+        if record.request.reliability is not None:
+            return self._surely(record, now_ms)
         first = self.one(record, now_ms)
         if isinstance(first, Verdict):
             return JobPlacement(verdict=self.finder.hopeful(record.request.job, first, now_ms))
-        if record.request.reliability is not None and recipe_of(first) is None:
-            return self._reliability.place(record, first, now_ms)
         return JobPlacement((first, *self._copies(record, first, now_ms)))
 
-    def one(self, record: JobRecord, now_ms: int, without: frozenset[str] = frozenset()) -> Place | Verdict:
-        """Give one place for a job, but for some nodes."""
+    def answer_of_first(self, record: JobRecord, now_ms: int) -> Feasibility:
+        """Say what the sites that are considered first answer to a job as a whole: yes, not now, or never."""
+        first = self.one(record, now_ms, among_first=True)
+        if record.request.reliability is None or (not isinstance(first, Verdict) and recipe_of(first) is not None):
+            return first.answer if isinstance(first, Verdict) else Feasibility.FIT
+        return self._reliability.answer_of_first(record, first, now_ms)
+
+    def _surely(self, record: JobRecord, now_ms: int) -> JobPlacement:
+        first = self.one(record, now_ms, among_first=True)
+        if not isinstance(first, Verdict) and recipe_of(first) is not None:
+            return JobPlacement((first,))
+        return self._reliability.place(record, first, now_ms)
+
+    def one(
+        self, record: JobRecord, now_ms: int, without: frozenset[str] = frozenset(), *, among_first: bool = False
+    ) -> Place | Verdict:
+        """Give one place for a job, but for some nodes; ``among_first``: only at sites that are considered first."""
         job = record.request.job
         if not without and (lost := _where_software_was_lost(record)):
             there = self.finder.machines_on(lost, job, now_ms)
@@ -445,7 +526,7 @@ class Placer:
             there = self.finder.find_among(offered, job, now_ms)
             if not isinstance(there, Verdict) and self.finder.starts_at_once(there, job, now_ms):
                 return there
-        return self.finder.find(job, now_ms, without, among_first=record.request.reliability is not None)
+        return self.finder.find(job, now_ms, without, among_first=among_first)
 
     def _copies(self, record: JobRecord, first: Place, now_ms: int) -> list[Place]:
         copies: list[Place] = []

@@ -23,6 +23,7 @@ from leasehold.jobs.state import FailureHistory, SchedulerState
 from leasehold.jobs.transitions import Transitions
 from leasehold.matching.assignment import Solve, solve_plain
 from leasehold.matching.nodes import Network, Node
+from leasehold.matching.verdict import Feasibility
 from leasehold.model.errors import InvariantBroken
 
 
@@ -198,6 +199,10 @@ class JobScheduler:
     def forecast(self, request: JobRequest, now_ms: int) -> Forecast:
         """Say what would become of a job if it was submitted now; changes nothing."""
         return self._cycle.forecast(request, now_ms)
+
+    def answer_of_first(self, request: JobRequest, now_ms: int) -> Feasibility:
+        """Say what the sites that are considered first would answer to a job if it was submitted now."""
+        return self._placer.answer_of_first(JobRecord(request, since_ms=now_ms), now_ms)
 
     def take_up(self, records: Iterable[JobRecord], now_ms: int) -> None:
         """Go on from records: open attempts stay open, and nothing is started twice.

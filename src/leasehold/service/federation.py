@@ -53,7 +53,7 @@ from leasehold.service.feed import Feed
 from leasehold.service.files import FileStore
 from leasehold.service.forecasts import Forecasts
 from leasehold.service.job_plans import JobPlan, plan_job
-from leasehold.service.jobs import Jobs, NodeGroup, verdicts
+from leasehold.service.jobs import Jobs, NodeGroup, answer_of_own, verdicts
 from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.messages.wire import Planned
@@ -472,7 +472,9 @@ class Federation:
 
         def look(engine: Engine) -> tuple[Account, tuple[NodeGroup, ...]]:
             account = Account(lines, decided_again(engine, rows, found))
-            return account, () if record.state.is_final else verdicts(engine, record.request.job)
+            if record.state.is_final:
+                return account, ()
+            return account, verdicts(engine, record.request.job, answer_of_own(engine, record.request))
 
         return await self._engine_thread.ask(look, whose=record.request.consumer)
 

@@ -20,7 +20,7 @@ from leasehold.model.request import GPU_MILLI, LeaseType, Request, check_request
 from leasehold.service.commands import SubmitJob
 from leasehold.service.engine.attempts import request_of
 from leasehold.service.engine.engine import Engine
-from leasehold.service.jobs import Chosen, NodeGroup, chosen_at, verdicts
+from leasehold.service.jobs import Chosen, NodeGroup, answer_of_own, chosen_at, verdicts
 from leasehold.service.store.rows import NodeRow
 
 _SIZES_TRIED = 2
@@ -128,7 +128,7 @@ def plan_job(engine: Engine, command: SubmitJob) -> JobPlan:
         engine.jobs.catch_up(engine.now_ms)
         asked = engine.jobs.request(command, engine.now_ms)
         outcome, smaller = _tried(engine, command)
-        groups = verdicts(engine, asked.job)
+        groups = verdicts(engine, asked.job, answer_of_own(engine, asked))
         if not (outcome.is_refused or outcome.consequences):
             return JobPlan(outcome, groups)
         others = list(_Others(engine, command, outcome, groups, smaller).all())

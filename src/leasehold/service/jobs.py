@@ -12,7 +12,7 @@ from itertools import chain
 from typing import cast
 
 from leasehold.jobs.events import Turn
-from leasehold.jobs.job import Place, site_of
+from leasehold.jobs.job import JobRequest, Place, site_of
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
@@ -70,14 +70,17 @@ class Chosen:
     builds: tuple[tuple[str, str], ...] = ()
 
 
-def verdicts(engine: Engine, job: Job) -> tuple[NodeGroup, ...]:
-    """Say what all nodes say to a job now; and of those of peers, why they are not considered where they are not."""
+def verdicts(engine: Engine, job: Job, own: Feasibility = Feasibility.FIT) -> tuple[NodeGroup, ...]:
+    """Say what all nodes say to a job now; and of those of peers, why they are not considered where they are not.
+
+    ``own``  the best that one's own sites answer as a whole, as `answer_of_own`
+    """
     moment = EvaluationTime(engine.now_ms, engine.setup.settings.fresh_for_ms)
     groups = grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment)
     turns = engine.jobs.turns
     if not turns:
         return groups
-    best = _best_answer([group for group in groups if group.site not in turns], job.needs.nodes)
+    best = min(own, _best_answer([group for group in groups if group.site not in turns], job.needs.nodes))
     why_not = {Turn.NEVER: NOT_ASKED}
     if best >= Feasibility.WAIT:
         why_not[Turn.NONE_CAN] = OWN_FIRST
@@ -85,6 +88,13 @@ def verdicts(engine: Engine, job: Job) -> tuple[NodeGroup, ...]:
         why_not[Turn.NONE_CAN_NOW] = OWN_FIRST
     considered = (_considered(group, why_not.get(turns.get(group.site, Turn.FIRST), "")) for group in groups)
     return tuple(sorted(considered, key=_rank))
+
+
+def answer_of_own(engine: Engine, asked: JobRequest) -> Feasibility:
+    """Say what one's own sites answer to a job as a whole, beyond what each node says: are they reliable enough?"""
+    if asked.reliability is None or not engine.jobs.turns:
+        return Feasibility.FIT
+    return engine.jobs.scheduler.answer_of_first(asked, engine.now_ms)
 
 
 def _best_answer(groups: Iterable[NodeGroup], nodes: int) -> int:

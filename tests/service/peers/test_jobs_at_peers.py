@@ -16,12 +16,12 @@ from tests.service.peers.triangle import site_of
 
 from leasehold.gateway.peering import AskWhen
 from leasehold.jobs.events import Turn
-from leasehold.jobs.job import AttemptState, Backup, Fault, JobReason, JobState
+from leasehold.jobs.job import AttemptState, Backup, Fault, JobReason, JobRequest, JobState
 from leasehold.matching.needs import Amounts, Job, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import MessageBatch, RemovePeer
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
-from leasehold.service.jobs import NOT_ASKED, OWN_FIRST, verdicts
+from leasehold.service.jobs import NOT_ASKED, OWN_FIRST, answer_of_own, verdicts
 from leasehold.service.messages.about_jobs import MOST_OF_A_PEER, NodesTold
 from leasehold.service.messages.endpoints import asking
 
@@ -179,9 +179,45 @@ class TestWhenPeersAreAsked:
         assert world.job().record.reason is JobReason.NODES_DOWN
         assert "b:site-b/n1" in world.job().record.what
 
-    def test_a_job_that_is_to_be_sure_stays_on_ones_own(self, world: JobPeers) -> None:
-        world.submit_job("true", reliability=0.9, deadline_ms=world.gateways["a"].now_ms + 600_000)
-        assert (world.state(), world.job().record.what) == (JobState.REFUSED, "no-image: numpy")
+    def test_a_job_that_is_to_be_sure_has_copies_here_and_at_peers(self, world: JobPeers) -> None:
+        soon_ms = world.gateways["a"].now_ms + 600_000
+        world.submit_job("sleep", "4", reliability=0.9, deadline_ms=soon_ms)
+        world.to_and_fro(10)
+        assert (world.state(), world.tried()[0][:2]) == (JobState.COMPLETED, (("b:site-b/n1",), A.SUCCEEDED))
+        assert world.job().record.surest is not None
+        world.submit_job("sleep", "4", needs="", reliability=0.9, deadline_ms=soon_ms)
+        assert [nodes for nodes, _, _ in world.tried(2)] == [("site-a/n1",)], "one's own come first"
+
+    def test_how_often_nodes_of_a_peer_fail_is_learnt_from_what_it_tells(self, world: JobPeers) -> None:
+        live = world.gateways["b"]
+        for _ in range(3):
+            live.sites["site-b"].machines.inject("n1", Fault.NODE_DIED, live.now_ms, 5_000)
+            world.look("b")
+            world.to_and_fro(3, 3_000)
+            world.look("b")
+            world.to_and_fro(2)
+        nodes = world.nodes()
+        assert [(nodes[name].failures, nodes[name].charged) for name in ONE_HOP] == [(3, 3), (0, 0)]
+        world.submit_job("true", reliability=0.5, deadline_ms=live.now_ms + 600_000)
+        assert world.tried()[0][0] == ("b:site-b/n2",)
+
+    def test_how_sure_a_job_can_be_had_is_said_over_all_nodes_that_it_may_use(self, world: JobPeers) -> None:
+        soon_ms = world.gateways["a"].now_ms + 60_000
+        world.submit_job("true", needs="gcc", reliability=0.999999999, deadline_ms=soon_ms, restarts=0)
+        record = world.job().record
+        assert (record.state, record.reason) == (JobState.REFUSED, JobReason.NOT_SURE_ENOUGH)
+        assert record.what.endswith(" at most")
+
+    def test_nodes_of_peers_say_to_it_that_ones_own_come_first_only_if_these_are_sure_enough(
+        self, world: JobPeers
+    ) -> None:
+        engine = world.gateways["a"].engine
+        needs = Needs(amounts=Amounts(1, 256, 0), execution_ms=5_000)
+        for reliability, said in ((0.5, OWN_FIRST), (0.999999999, "")):
+            job = Job(job_id=1, submitted_ms=0, needs=needs, deadline_ms=engine.now_ms + 8_000)
+            asked = JobRequest(job=job, command=("true",), consumer="physics", reliability=reliability)
+            groups = verdicts(engine, job, answer_of_own(engine, asked))
+            assert {group.site: group.says.problem for group in groups}["b:site-b"] == said
 
     def test_the_nodes_of_a_peer_give_their_reasons_under_its_name(self, world: JobPeers) -> None:
         needs = Needs(amounts=Amounts(8, 256, 0), execution_ms=1, software=(software("numpy"),))
