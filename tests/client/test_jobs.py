@@ -118,7 +118,7 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "change": "memory", "nodes": None, "cores": None, "memory_mib": 512, "gpus": None, "execution_s": None,
         "type": None, "software": [], "outcome": outcome,
     }  # fmt: skip
-    told = {**outcome, "places": [place], "groups": [group], "alternatives": [other], "untried": 2}
+    told = {**outcome, "places": [place], "groups": [group], "alternatives": [other], "untried": 2, "elsewhere": None}
     gateway.answer("POST", "/v1/jobs/plan", Reply(body=told))
     assert talk("jobs.plan", JobSpec(command=["a"], execution_s=1)).to_json() == told
 

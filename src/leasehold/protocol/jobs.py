@@ -35,7 +35,7 @@ from leasehold.protocol.fields import (
 )
 from leasehold.protocol.files import MAX_FILE_BYTES, Sha256
 from leasehold.protocol.leases import ExpectedStart
-from leasehold.protocol.plans import PlannedOutcome
+from leasehold.protocol.plans import Elsewhere, PlannedOutcome
 
 DEFAULT_MEMORY_MIB = 256
 MAX_MHZ = 1_000_000
@@ -441,3 +441,6 @@ class JobProspect(JobOutcome):
         description="Jobs that would not be refused, start earlier, or preempt fewer VMs; each was tried."
     )
     untried: OrZero = Field(description="How many alternatives were not tried.")
+    elsewhere: OrNone[Elsewhere] = Field(
+        description="Who would decide on its lease, and says what; null: this gateway would."
+    )

@@ -11,6 +11,7 @@ from leasehold.protocol.fields import (
     LeaseTypeName,
     Moment,
     OrEmpty,
+    OrFalse,
     OrNone,
     OrZero,
     Seconds,
@@ -73,6 +74,8 @@ class AnswerElsewhere(ResponseModel):
     preempted_leases: OrZero = Field(description="How many leases would be preempted for it there.")
     preempted_vms: OrZero = Field(description="The total number of their VMs.")
     delayed_leases: OrZero = Field(description="How many waiting leases would start later by it there.")
+    onward: AnyNumberOf[str] = Field(description="The peers beyond it that the request would go on to.")
+    passed_on: OrFalse = Field(description="Whether the last of these would pass it on, and has no answer in time.")
 
 
 class Elsewhere(ResponseModel):

@@ -12,6 +12,7 @@ from leasehold.model.event import Carried, Event
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import NativeJob, Observation, Problem
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store.rows import LeaseMetadata, OutputFile
 from leasehold.sharing.records import AgreementSide
 
@@ -214,21 +215,29 @@ class GuestFiles:
 
 @dataclass(frozen=True, slots=True)
 class AskForPlan:
-    """Ask a site with a manager, or a peer, what would become of a request there; the answer is `PlanHeard`."""
+    """Ask a site with a manager, or a peer, what would become of a request there; the answer is `PlanHeard`.
+
+    ``within_ms``  for so long that is waited for
+    """
 
     number: int
     site: str
     request: Request
     metadata: LeaseMetadata
+    within_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
-    """What would become of a request here, for the gateway that wants to know; None: ``problem`` says why not."""
+    """What would become of a request here, for the gateway that wants to know; None: ``problem`` says why not.
+
+    ``beyond``  what whoever would decide instead says of it, None where nobody would or nothing was heard in time
+    """
 
     number: int
     gateway: str
     prospect: Prospect | None
+    beyond: Planned | None = None
     problem: str = ""
 
 

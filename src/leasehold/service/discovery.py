@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import structlog
 
-from leasehold.gateway.planning import Plan
+from leasehold.gateway.planning import Prospect
 from leasehold.jobs.offers import OfferAnswer, OfferingNodes, OfferTerms, load_of
 from leasehold.matching.needs import Amounts
 from leasehold.model.errors import LeaseholdError
@@ -43,6 +43,7 @@ from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch, PlanFo
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import NoSuchSite, Unavailable
 from leasehold.service.files import FileStore, NoSuchFile
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.remote_queries import RemoteQueries
 from leasehold.service.store.rows import OutputFile
 
@@ -62,8 +63,11 @@ NOT_CONFIGURED = "its site is not in the configuration any more"
 Do = Callable[[Command], Awaitable[object]]
 T = TypeVar("T")
 E = TypeVar("E", Fetch, Build, Read, Send)
-AskPlan = Callable[[Submit], Awaitable[Plan]]
-"""Says what would become of a request here; raises LeaseholdError."""
+AskPlan = Callable[[Submit, int], Awaitable[tuple[Prospect, Planned | None]]]
+"""Says what would become of a request here, and what whoever would decide instead says within so many milliseconds.
+
+Raises LeaseholdError.
+"""
 
 KeepFile = Callable[[str, Path], Awaitable[OutputFile]]
 """Keeps a file of this name that a command has left, or says why not; raises LeaseholdError, OSError."""
@@ -188,13 +192,15 @@ class NodeDiscovery:
             await self._sites[send.site].send(send)
 
     async def _plan_for(self, asked: PlanFor) -> None:
-        """Say what would become of a request, once: whoever asks does not wait for long."""
+        """Say what would become of a request, once; others are asked for less time than whoever asks waits."""
         try:
-            prospect, problem = (await self._plan(asked.submit)).prospect, ""
+            prospect, beyond = await self._plan(asked.submit, asked.within_ms * 3 // 4)
         except LeaseholdError as error:
-            prospect, problem = None, str(error)
+            answer = GuestPlan(asked.number, asked.gateway, None, problem=str(error))
+        else:
+            answer = GuestPlan(asked.number, asked.gateway, prospect, beyond)
         with suppress(LeaseholdError):
-            await self._do(GuestPlan(asked.number, asked.gateway, prospect, problem))
+            await self._do(answer)
 
     async def _build(self, build: Build) -> None:
         if build.site in self._sites:

@@ -18,7 +18,7 @@ import structlog
 from leasehold.forecasting.file import Recording
 from leasehold.gateway.extensions import ELSEWHERE
 from leasehold.gateway.gateway import Gateway
-from leasehold.gateway.planning import CoAllocationPlan, Plan
+from leasehold.gateway.planning import CoAllocationPlan, Plan, Prospect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.agreements import Agreements
@@ -54,9 +54,9 @@ from leasehold.service.files import FileStore
 from leasehold.service.forecasts import Forecasts
 from leasehold.service.job_plans import JobPlan, plan_job
 from leasehold.service.jobs import Jobs, NodeGroup, answer_of_own, verdicts
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.files import GatewayFiles
 from leasehold.service.messages.routing import MessageRouter, identity_of
-from leasehold.service.messages.wire import Planned
 from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.notices import NoticeSender
 from leasehold.service.opening import (
@@ -78,7 +78,7 @@ from leasehold.service.surroundings import REAL, Surroundings
 LISTEN_EVERY_S = 10.0
 OUTPUT_WITHIN_S = 25.0
 """For so long a manager is waited for that is asked what a command has written: it may be calling just then."""
-_PLAN_WITHIN_S = 2.0
+PLAN_WITHIN_MS = 2_000
 """Whoever plans wants an answer now; what is known here is one too."""
 
 EXTENSION_WITHIN_S = 5.0
@@ -213,7 +213,7 @@ class Federation:
             config.jobs,
             config.clusters,
             files=JobFilePaths(self.files, self.gateway_files.send, stagings),
-            plan=self.plan,
+            plan=self._plan_and_ask,
         )
         self._native_queues = native_queues(config, drivers, self.do)
         self._gauges = GaugeSnapshot()
@@ -434,15 +434,20 @@ class Federation:
         """Say what would become of a request; raises what `submit` raises."""
         return await self._engine_thread.ask(lambda engine: engine.plan(request), whose=request.consumer)
 
-    async def plan_elsewhere(self, plan: Plan, metadata: LeaseMetadata) -> Planned | None:
+    async def plan_elsewhere(
+        self, prospect: Prospect, metadata: LeaseMetadata, within_ms: int = PLAN_WITHIN_MS
+    ) -> Planned | None:
         """Ask whoever would decide on a planned request instead; None where nobody would, or does not answer soon."""
-        there = plan.prospect.elsewhere
+        there = prospect.elsewhere
         if there is None or self.messages.is_away(there.name):
             return None
         with suppress(TimeoutError, LeaseholdError):
-            async with asyncio.timeout(_PLAN_WITHIN_S):
-                return await self._discovery.queries.plan(there.name, plan.prospect.request, metadata)
+            return await self._discovery.queries.plan(there.name, prospect.request, metadata, within_ms)
         return None
+
+    async def _plan_and_ask(self, request: Submit, within_ms: int) -> tuple[Prospect, Planned | None]:
+        prospect = (await self.plan(request)).prospect
+        return prospect, await self.plan_elsewhere(prospect, request.metadata, within_ms)
 
     async def plan_job(self, command: SubmitJob) -> JobPlan:
         """Say what would become of a job, and what would go better; raises InvalidField, Unavailable."""

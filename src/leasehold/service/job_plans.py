@@ -18,10 +18,10 @@ from leasehold.matching.verdict import Feasibility
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import GPU_MILLI, LeaseType, Request, check_request
 from leasehold.service.commands import SubmitJob
-from leasehold.service.engine.attempts import request_of
+from leasehold.service.engine.attempts import metadata_of, request_of
 from leasehold.service.engine.engine import Engine
 from leasehold.service.jobs import Chosen, NodeGroup, answer_of_own, chosen_at, verdicts
-from leasehold.service.store.rows import NodeRow
+from leasehold.service.store.rows import LeaseMetadata, NodeRow
 
 _SIZES_TRIED = 2
 """Of smaller amounts, the largest that nodes have: so many are tried."""
@@ -113,11 +113,13 @@ class JobAlternative:
 class JobPlan:
     """What would become of a job, what all nodes say to it, and what would go better.
 
-    ``untried``  how many other alternatives were not tried
+    ``metadata``  of the lease that it would ask for at once; None: it would not
+    ``untried``   how many other alternatives were not tried
     """
 
     outcome: JobOutcome
     groups: tuple[NodeGroup, ...]
+    metadata: LeaseMetadata | None = None
     alternatives: tuple[JobAlternative, ...] = ()
     untried: int = 0
 
@@ -127,34 +129,36 @@ def plan_job(engine: Engine, command: SubmitJob) -> JobPlan:
     with engine.committed_state():
         engine.jobs.catch_up(engine.now_ms)
         asked = engine.jobs.request(command, engine.now_ms)
-        outcome, smaller = _tried(engine, command)
+        outcome, smaller, metadata = _tried(engine, command)
         groups = verdicts(engine, asked.job, answer_of_own(engine, asked))
         if not (outcome.is_refused or outcome.consequences):
-            return JobPlan(outcome, groups)
+            return JobPlan(outcome, groups, metadata)
         others = list(_Others(engine, command, outcome, groups, smaller).all())
         found: list[JobAlternative] = []
         most = most_tried(engine.gateway)
         for change, other in others[:most]:
             if any(one.change is change for one in found):
                 continue  # the most of it that helps is enough
-            tried, _ = _tried(engine, other)
+            tried, *_ = _tried(engine, other)
             if tried.is_better_than(outcome):
                 found.append(JobAlternative(change, other, tried))
-        return JobPlan(outcome, groups, tuple(found), max(0, len(others) - most))
+        return JobPlan(outcome, groups, metadata, tuple(found), max(0, len(others) - most))
 
 
-def _tried(engine: Engine, command: SubmitJob) -> tuple[JobOutcome, tuple[Request, ...]]:
-    """Try a job; gives smaller requests for leases that may do better, too."""
+def _tried(engine: Engine, command: SubmitJob) -> tuple[JobOutcome, tuple[Request, ...], LeaseMetadata | None]:
+    """Try a job; gives smaller requests for leases that may do better, and what goes with its lease, too."""
     now_ms = engine.now_ms
     asked = engine.jobs.request(command, now_ms)
     seen = engine.jobs.scheduler.forecast(asked, now_ms)
     chosen = tuple(map(chosen_at, seen.places))
-    lease, smaller = None, tuple[Request, ...]()
+    lease, smaller, metadata = None, tuple[Request, ...](), None
     if chosen:
         request = _request(engine, asked, seen.places[0], seen.state, now_ms)
         if request is not None:
             lease, smaller = outlook(engine.gateway, request, now_ms)
-    return JobOutcome(seen.state, seen.reason, seen.what, chosen, seen.surest, lease, now_ms), smaller
+        if seen.state is JobState.RUNNING:
+            metadata = metadata_of(JobRecord(asked, since_ms=now_ms), Attempt(1, seen.places[0], now_ms))
+    return JobOutcome(seen.state, seen.reason, seen.what, chosen, seen.surest, lease, now_ms), smaller, metadata
 
 
 def _request(engine: Engine, asked: JobRequest, place: Place, state: JobState, now_ms: int) -> Request | None:

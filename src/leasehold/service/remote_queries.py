@@ -13,7 +13,7 @@ from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.tasks import FilesHeard, Heard, OutputHeard, PlanHeard
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
-from leasehold.service.messages.wire import Planned
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store.rows import LeaseMetadata, OutputFile
 
 _Key = tuple[type[Heard], int, str]
@@ -47,10 +47,14 @@ class RemoteQueries:
         assert isinstance(heard, FilesHeard)
         return heard.files
 
-    async def plan(self, site: str, request: Request, metadata: LeaseMetadata) -> Planned:
-        """Give what a site or peer says would become of a request; raises Unavailable where it can say nothing."""
+    async def plan(self, site: str, request: Request, metadata: LeaseMetadata, within_ms: int) -> Planned:
+        """Give what a site or peer says within this time would become of a request.
+
+        Raises Unavailable where it can say nothing, and TimeoutError.
+        """
         number = next(self._numbers)
-        heard = await self._answer(PlanHeard, AskForPlan(number, site, request, metadata))
+        async with asyncio.timeout(within_ms / 1_000):
+            heard = await self._answer(PlanHeard, AskForPlan(number, site, request, metadata, within_ms))
         assert isinstance(heard, PlanHeard)
         return heard.planned
 

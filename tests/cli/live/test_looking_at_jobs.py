@@ -258,6 +258,7 @@ SAME: dict[str, Any] = {
 }  # fmt: skip
 TOLD: dict[str, Any] = {
     "verdict": "with-consequences", "consequences": ["builds"], "lease": None, "alternatives": [], "untried": 0,
+    "elsewhere": None,
     "state": "building", "reason": "image-is-built", "what": "", "surest": 0.99951,
     "explanation": "waits until an image with its software is built", "places": [PLACE],
     "groups": [

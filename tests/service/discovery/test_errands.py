@@ -6,7 +6,7 @@ from functools import wraps
 
 import pytest
 
-from leasehold.gateway.planning import Plan
+from leasehold.gateway.planning import Prospect
 from leasehold.service import discovery
 from leasehold.service.commands import Command, JobOutput, Submit
 from leasehold.service.config import JobsSpec
@@ -14,9 +14,10 @@ from leasehold.service.discovery import NodeDiscovery, report_until_accepted
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.tasks import BackgroundTasks, Fetch
 from leasehold.service.errors import Unavailable
+from leasehold.service.messages.about_plans import Planned
 
 
-async def unasked(_: Submit) -> Plan:
+async def unasked(_: Submit, _within_ms: int) -> tuple[Prospect, Planned | None]:
     raise AssertionError("nobody wants a plan")
 
 

@@ -11,7 +11,7 @@ from leasehold.service.commands import AskForFiles, AskForOutput, AskForPlan, Co
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.tasks import FilesHeard, OutputHeard, PlanHeard
 from leasehold.service.errors import Unavailable
-from leasehold.service.messages.wire import Planned
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.remote_queries import RemoteQueries
 from leasehold.service.store.rows import LeaseMetadata, OutputFile
 
@@ -39,7 +39,7 @@ def planned(number: int, preempted: int) -> Planned:
 def test_only_who_was_asked_can_say_what_would_become_of_a_request() -> None:
     async def play() -> int:
         asked = Asked()
-        answer = asyncio.create_task(asked.queries.plan("far", REQUEST, LeaseMetadata()))
+        answer = asyncio.create_task(asked.queries.plan("far", REQUEST, LeaseMetadata(), 600_000))
         command = await asked.next()
         assert isinstance(command, AskForPlan)
         asked.queries.take([PlanHeard("north", command.number, planned(command.number, 9))])
@@ -53,7 +53,7 @@ def test_only_who_was_asked_can_say_what_would_become_of_a_request() -> None:
 def test_a_site_that_can_say_nothing_says_why() -> None:
     async def play() -> None:
         asked = Asked()
-        answer = asyncio.create_task(asked.queries.plan("far", REQUEST, LeaseMetadata()))
+        answer = asyncio.create_task(asked.queries.plan("far", REQUEST, LeaseMetadata(), 600_000))
         command = await asked.next()
         assert isinstance(command, AskForPlan)
         asked.queries.take([PlanHeard("far", command.number, planned(command.number, 0), "vms: got 0")])

@@ -2,9 +2,19 @@
 
 from collections.abc import Callable
 
-from leasehold.service.commands import AskForFiles, AskForOutput, GuestFiles, GuestOutput, JobOutput
+from leasehold.gateway.planning import Prospect
+from leasehold.service.commands import (
+    AskForFiles,
+    AskForOutput,
+    AskForPlan,
+    GuestFiles,
+    GuestOutput,
+    GuestPlan,
+    JobOutput,
+)
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard, PlanFor, PlanHeard
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store.rows import OutputFile
 from leasehold.testing.live import Live
 
@@ -23,12 +33,16 @@ class Errands:
         self._fetches: dict[int, Fetch] = {}
         self._reads: set[int] = set()
         self._heard: dict[int, OutputHeard] = {}
+        self.asked: list[PlanFor] = []
+        self.planned: dict[int, Planned] = {}
+        self._plans: dict[int, tuple[PlanFor, Prospect]] = {}
 
     def forget(self) -> None:
         """Whoever runs them is killed."""
         self._fetches.clear()
         self._reads.clear()
         self._heard.clear()
+        self._plans.clear()
 
     def run(self) -> bool:
         """Do what is wanted now; whether there was anything."""
@@ -48,12 +62,41 @@ class Errands:
                 live.do(AskForOutput(read.lease_id))
         for send in tasks.sends:
             live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
+        for asked in tasks.plans:
+            self._plan(asked)
         for heard in tasks.heard:
-            assert isinstance(heard, OutputHeard | FilesHeard)
-            self._hear(heard)
+            if isinstance(heard, PlanHeard):
+                self._hear_plan(heard)
+            else:
+                self._hear(heard)
         if tasks.looks:
             self._look()
         return bool(tasks)
+
+    def _plan(self, asked: PlanFor) -> None:
+        """Say what would become of a request; or ask whoever would decide instead, under the same number."""
+        self.asked.append(asked)
+        prospect = self._live.engine.plan(asked.submit).prospect
+        there = prospect.elsewhere
+        if there is None:
+            self._live.do(GuestPlan(asked.number, asked.gateway, prospect))
+            return
+        self._plans[asked.number] = asked, prospect
+        metadata, within_ms = asked.submit.metadata, asked.within_ms * 3 // 4
+        self._live.do(AskForPlan(asked.number, there.name, prospect.request, metadata, within_ms))
+
+    def _hear_plan(self, heard: PlanHeard) -> None:
+        if heard.number not in self._plans:
+            self.planned[heard.number] = heard.planned
+            return
+        asked, prospect = self._plans.pop(heard.number)
+        self._live.do(GuestPlan(asked.number, asked.gateway, prospect, heard.planned))
+
+    def leave_plans(self) -> None:
+        """Nothing more is heard in time from beyond."""
+        for asked, prospect in self._plans.values():
+            self._live.do(GuestPlan(asked.number, asked.gateway, prospect))
+        self._plans.clear()
 
     def _hear(self, heard: OutputHeard | FilesHeard) -> None:
         """What a command wrote comes first, and then what it left, where that is wanted."""

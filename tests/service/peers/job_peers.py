@@ -17,11 +17,22 @@ from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
-from leasehold.service.commands import CancelJob, Happened, JobNodesSeen, JobSiteSilent, SubmitJob
+from leasehold.model.request import LeaseType, Request
+from leasehold.service.commands import (
+    AskForPlan,
+    CancelJob,
+    Happened,
+    JobNodesSeen,
+    JobSiteSilent,
+    Submit,
+    SubmitJob,
+)
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
+from leasehold.service.engine.tasks import PlanFor
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.endpoints import asking_peer
-from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow, NodeRow, OutputRow
+from leasehold.service.store.rows import AttemptRow, JobRow, LeaseMetadata, LeaseRow, NodeRow, OutputRow
 
 NUMPY = frozenset({("numpy", "1.24.2")})
 GCC = frozenset({("gcc", "12.2")})
@@ -161,6 +172,36 @@ class JobPeers(World):
         super().check()
         for live in self.gateways.values():
             live.engine.jobs.scheduler.check()
+
+    # Plans
+
+    def request(self, name: str, vms: int) -> Request:
+        """A request that one makes of its peers."""
+        live = self.gateways[name]
+        number = live.engine.leases.last_id + 1
+        return Request(number, LeaseType.SUSPENDABLE, vms, 60_000, live.now_ms, live.now_ms, consumer="physics")
+
+    def plan(self, name: str, vms: int, peer: str = "", metadata: LeaseMetadata | None = None) -> int:
+        """Ask a peer what would become of a request, that to which it would be offered; gives the question's number."""
+        live, metadata = self.gateways[name], metadata or LeaseMetadata()
+        request = self.request(name, vms)
+        if not peer:
+            there = live.engine.plan(Submit(request, metadata)).prospect.elsewhere
+            assert there is not None
+            peer = there.name
+        live.do(AskForPlan(7, peer, request, metadata, 2_000))
+        return 7
+
+    def planned(self, name: str, number: int) -> Planned | None:
+        """What was answered to a question."""
+        return self._errands[name].planned.get(number)
+
+    def asked_for_plans(self, name: str) -> list[PlanFor]:
+        """What one was asked."""
+        return self._errands[name].asked
+
+    def leave_plans(self, name: str) -> None:
+        self._errands[name].leave_plans()
 
     # Jobs
 

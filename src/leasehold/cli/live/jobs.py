@@ -17,6 +17,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.live import times
 from leasehold.cli.live.leases import (
     WOULD_BE_REFUSED,
+    answered,
     count_of,
     expected_start,
     outcome_in_words,
@@ -376,8 +377,11 @@ def _summary(prospect: JobProspect) -> Iterator[str]:
         yield f"  {_place(place)}"
     if prospect.surest is not None:
         yield f"  done by its deadline with a probability of {prospect.surest:.6g}"
-    if prospect.lease is not None and prospect.lease.verdict != "as-asked":
-        yield f"  its lease {outcome_in_words(prospect.lease, times.now())}"
+    there, now = prospect.elsewhere, times.now()
+    if there is not None and there.answer is not None:
+        yield f"  its lease {answered(there, there.answer, now)}"
+    elif prospect.lease is not None and prospect.lease.verdict != "as-asked":
+        yield f"  its lease {outcome_in_words(prospect.lease, now)}"
     if prospect.alternatives:
         yield "  better, each tried:"
     for one in prospect.alternatives:

@@ -38,6 +38,7 @@ from leasehold.client import (
     Change,
     Client,
     DomainOffer,
+    Elsewhere,
     ExpectedStart,
     ExplainedPreemption,
     ExplainedStep,
@@ -564,8 +565,7 @@ def _verdict(plan: LeasePlan, at: datetime) -> str:
     why = f"{plan.explanation} ({plan.reason})"
     there = plan.elsewhere
     if there is not None and there.answer is not None:
-        owner = f"the peer {there.name}" if there.peer else there.name
-        return f"would be offered to {owner}, which decides for itself and says that {_answer_of(there.answer, at)}"
+        return answered(there, there.answer, at)
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
         owner = f"the peer {there.name}" if there.peer else there.name
@@ -583,15 +583,24 @@ def _verdict(plan: LeasePlan, at: datetime) -> str:
     return f"would start now at {plan.site} ({plan.reason})"
 
 
+def answered(there: Elsewhere, said: AnswerElsewhere, at: datetime) -> str:
+    """Tell what whoever decides on a request says when asked."""
+    owner = f"the peer {there.name}" if there.peer else there.name
+    return f"would be offered to {owner}, which decides for itself and says that {_answer_of(said, at)}"
+
+
 def _answer_of(said: AnswerElsewhere, at: datetime) -> str:
-    """Tell what whoever decides says when asked."""
     cost = f", with {said.preempted_vms} VMs preempted" if said.preempted_vms else ""
+    where = f"at {said.onward[-1]}, which it would go on to" if said.onward else "there"
+    if said.passed_on:
+        to = f"to {said.onward[-1]}" if said.onward else "to one of its sites"
+        return f"it would be passed on {to}, which has not answered"
     if said.state.is_final:
-        return f"it would be refused there: it {said.explanation} ({said.reason})"
+        return f"it would be refused {where}: it {said.explanation} ({said.reason})"
     if said.state is LeaseState.WAITING or said.starts_at is None:
         start = "" if said.starts_at is None else f" until {_when(said.starts_at, at)}"
-        return f"it would wait there{start}{cost} ({said.reason})"
-    return f"it would start there now{cost}"
+        return f"it would wait {where}{start}{cost} ({said.reason})"
+    return f"it would start now {where}{cost}" if said.onward else f"it would start there now{cost}"
 
 
 def could_run(head: str, sites: Sequence[str], blocked: Iterable[BlockedSite]) -> Iterator[str]:

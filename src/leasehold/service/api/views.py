@@ -41,9 +41,10 @@ from leasehold.protocol.plans import (
 )
 from leasehold.service.engine.journal import JOB
 from leasehold.service.explaining import Account, PreemptionRecord
+from leasehold.service.federation import Federation
 from leasehold.service.forecasts import Estimated
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.endpoints import gateways_passed
-from leasehold.service.messages.wire import Planned
 from leasehold.service.store.reading import Preempted
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.sharing.offers import BrokerOffer, BrokerReading
@@ -222,7 +223,15 @@ def show_plan(
     )
 
 
-def show_elsewhere(there: Decider, heard_ms: int | None, told: Planned | None, now_ms: int) -> Elsewhere:
+def elsewhere_of(federation: Federation, prospect: Prospect, told: Planned | None) -> Elsewhere | None:
+    """Show who would decide on a request instead of this gateway, and what they say; None where nobody would."""
+    there = prospect.elsewhere
+    if there is None:
+        return None
+    return _elsewhere(there, federation.messages.last_heard_ms(there.name), told, federation.clock())
+
+
+def _elsewhere(there: Decider, heard_ms: int | None, told: Planned | None, now_ms: int) -> Elsewhere:
     """Show who decides instead of this gateway, when they last reported, and what they say now."""
     answer = None
     if told is not None:

@@ -52,6 +52,7 @@ from leasehold.service.messages.about_jobs import (
     OutputTold,
     OutputWanted,
 )
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.endpoints import GATEWAY, asking_peer
 from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.wire import Offer, Reported
@@ -125,7 +126,7 @@ class RemoteSiteProtocol:
                 news.append(message)
             elif isinstance(message, Reported):
                 news.append(self._reported(message, endpoint))
-            elif isinstance(message, wire.PlanWanted | wire.Planned):
+            elif isinstance(message, wire.PlanWanted | Planned):
                 self._about_plans(message, endpoint, now_ms)
             elif isinstance(message, wire.Checkpointed):
                 news += self._guest_checkpointed(message.lease_id, endpoint, now_ms)
@@ -149,14 +150,15 @@ class RemoteSiteProtocol:
             return self._extend(message, endpoint)
         return self._give_up(message.lease_id, endpoint)
 
-    def _about_plans(self, message: wire.PlanWanted | wire.Planned, endpoint: str, now_ms: int) -> None:
+    def _about_plans(self, message: wire.PlanWanted | Planned, endpoint: str, now_ms: int) -> None:
         """Pass on an answer; or have a question answered after this step, but not very many at once."""
-        if isinstance(message, wire.Planned):
+        if isinstance(message, Planned):
             self._tasks.heard.append(PlanHeard(endpoint, message.number, message, message.problem))
             return
         submit = replace(message.submit, request=self._as_meant_here(message.submit.request))
         problem = "" if len(self._tasks.plans) < _MOST_PLANS else f"more than {_MOST_PLANS} plans are wanted at once"
         try:
+            submit = self.jobs.placed_here(submit, endpoint)
             wire.check_offer(submit.request)
         except InvalidField as error:
             problem = str(error)
@@ -164,7 +166,7 @@ class RemoteSiteProtocol:
             answer = wire.cannot_plan(message.number, one_line(problem))
             self._log.send(endpoint, answer.model_dump(mode="json"), now_ms)
         else:
-            self._tasks.plans.append(PlanFor(message.number, endpoint, submit))
+            self._tasks.plans.append(PlanFor(message.number, endpoint, submit, message.within_ms))
 
     def _about_jobs(self, message: AboutJobs, endpoint: str, now_ms: int) -> None:
         match message:
@@ -208,15 +210,20 @@ class RemoteSiteProtocol:
         request = command.request
         lease = Lease(request.id, request, request.vms, 0, now_ms, site=command.site)
         body = wire.offer(lease, command.metadata, self._core.gateway.peering.hop(lease), wait=request.wait)
-        self._log.send(command.site, wire.plan(command.number, body), now_ms)
+        self._log.send(command.site, wire.plan(command.number, body, command.within_ms), now_ms)
 
     def planned(self, command: GuestPlan, now_ms: int) -> None:
         """Say to a gateway what would become of a request here."""
-        told = command.prospect
+        told, beyond = command.prospect, command.beyond
+        there = None if told is None else told.elsewhere
+        onward = (there.name,) if there is not None and there.is_peer else ()
         if told is None:
             body = wire.cannot_plan(command.number, one_line(command.problem))
+        elif beyond is not None:
+            passed = (*onward, *beyond.onward)[:MOST_HOPS]
+            body = beyond.model_copy(update={"number": command.number, "onward": passed})
         else:
-            body = wire.Planned(
+            body = Planned(
                 number=command.number,
                 state=told.state,
                 reason=told.reason,
@@ -225,6 +232,8 @@ class RemoteSiteProtocol:
                 preempted_leases=len(told.victims),
                 preempted_vms=told.preempted_vms,
                 delayed_leases=len(told.delays),
+                onward=onward,
+                passed_on=there is not None,
             )
         self._log.send(command.gateway, body.model_dump(mode="json"), now_ms)
 

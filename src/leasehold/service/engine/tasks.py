@@ -7,7 +7,7 @@ from leasehold.matching.software import Installed
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.staging import JobFiles
-from leasehold.service.messages.wire import Planned
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store.rows import OutputFile
 
 
@@ -40,11 +40,12 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class PlanFor:
-    """Say what would become of a request here to the gateway that asks so with this number."""
+    """Say what would become of a request here to the gateway that asks so with this number, and waits so long."""
 
     number: int
     gateway: str
     submit: Submit
+    within_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ from leasehold.service.messages.about_jobs import (
     OutputWanted,
     Placed,
 )
+from leasehold.service.messages.about_plans import MOST_WITHIN_MS, Planned
 from leasehold.service.messages.endpoints import asking_peer
 from leasehold.service.messages.fields import Id, Moment, Natural, Text, Whole
 from leasehold.service.messages.site_status import MOST_NODES, MOST_VMS, GatewayId, Name, first_of
@@ -134,27 +135,6 @@ class _Named(BaseModel):
     files: FilesNeeded | None
 
 
-class Planned(BaseModel):
-    """What would become of a request that a gateway has asked about; times are from when the site said so.
-
-    ``starts_in_ms``  -1: not known; ``ends_in_ms`` likewise
-    ``problem``       why nothing can be said, "" where something is
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: Literal["planned"] = "planned"
-    number: Id
-    state: LeaseState
-    reason: Reason
-    starts_in_ms: Moment = -1
-    ends_in_ms: Moment = -1
-    preempted_leases: Natural = 0
-    preempted_vms: Natural = 0
-    delayed_leases: Natural = 0
-    problem: Text = ""
-
-
 _FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
 _OfferBody = create_model("_OfferBody", __base__=_Named, **_FIELDS)
 
@@ -164,6 +144,7 @@ class _PlanBody(BaseModel):
 
     kind: Literal["plan"]
     number: Id
+    within_ms: Annotated[int, Strict(), Field(ge=1, le=MOST_WITHIN_MS)]
     asked: _OfferBody  # type: ignore[valid-type]  # made above
 
 
@@ -256,10 +237,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PlanWanted:
-    """A question what would become of a request; ``number`` is that of the question."""
+    """A question what would become of a request; ``number`` is that of the question.
+
+    ``within_ms``  for so long its answer is waited for
+    """
 
     number: int
     submit: Submit
+    within_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +304,7 @@ def read(body: object, sender: str) -> Message:  # noqa: C901, PLR0911 - one for
         asked: Body = dict(understood.asked)
         del asked["kind"]
         lease_id = asked.pop("lease")
-        return PlanWanted(understood.number, _submit(asked, sender, lease_id))
+        return PlanWanted(understood.number, _submit(asked, sender, lease_id), understood.within_ms)
     read = dict(understood)
     del read["kind"]
     lease_id = read.pop("lease")
@@ -421,9 +406,9 @@ def offer(lease: Lease, metadata: LeaseMetadata, hop: Hop, *, wait: bool = False
     )
 
 
-def plan(number: int, offered: Body) -> Body:
-    """Ask a site or peer what would become of an offer, which is not made."""
-    return {"kind": "plan", "number": number, "asked": offered}
+def plan(number: int, offered: Body, within_ms: int) -> Body:
+    """Ask a site or peer what would become of an offer, which is not made; the answer is waited for so long."""
+    return {"kind": "plan", "number": number, "within_ms": within_ms, "asked": offered}
 
 
 def cannot_plan(number: int, problem: str) -> Planned:

@@ -45,7 +45,7 @@ from leasehold.protocol.jobs import (
     OutputFile,
     PlannedJobAlternative,
 )
-from leasehold.protocol.plans import PlannedOutcome
+from leasehold.protocol.plans import Elsewhere, PlannedOutcome
 from leasehold.protocol.problems import Kind
 from leasehold.service import jobs as service
 from leasehold.service.api.authorizer import PLANNING, Authorized, Call, needs, seen_by
@@ -55,8 +55,8 @@ from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.routers.files import PARTS, Content
 from leasehold.service.api.routers.forecasts import job_estimate
 from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
+from leasehold.service.api.views import elsewhere_of, outcome_of, show_expected, show_preemptions, show_steps
 from leasehold.service.api.views import explain_job as explanation_of
-from leasehold.service.api.views import outcome_of, show_expected, show_preemptions, show_steps
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
@@ -116,7 +116,12 @@ async def plan_job(call: Authorized, body: JobSpec) -> JobProspect:
 
     Nothing changes. Each alternative was tried.
     """
-    return show_plan(await call.federation.plan_job(_submission(body, call.principal, "")))
+    plan = await call.federation.plan_job(_submission(body, call.principal, ""))
+    lease, elsewhere = plan.outcome.lease, None
+    if lease is not None and plan.metadata is not None:
+        answer = await call.federation.plan_elsewhere(lease, plan.metadata)
+        elsewhere = elsewhere_of(call.federation, lease, answer)
+    return show_plan(plan, elsewhere)
 
 
 @router.get("", operation_id="listJobs")
@@ -387,14 +392,15 @@ def show_result(result: service.JobResult) -> JobResult:
     return JobResult.of(result, job=result.job_id, files=tuple(map(OutputFile.of, result.files)))
 
 
-def show_plan(plan: JobPlan) -> JobProspect:
-    """Show what would become of a job, and what would go better."""
+def show_plan(plan: JobPlan, elsewhere: Elsewhere | None) -> JobProspect:
+    """Show what would become of a job, what would go better, and who would decide on its lease."""
     return JobProspect(
         **_outcome(plan.outcome),
         places=tuple(_place(chosen) for chosen in plan.outcome.chosen),
         groups=tuple(_group(one) for one in plan.groups),
         alternatives=tuple(map(_alternative, plan.alternatives)),
         untried=plan.untried,
+        elsewhere=elsewhere,
     )
 
 

@@ -34,9 +34,9 @@ from leasehold.service.api.authorizer import PLANNING, Authorized, Call, Guarded
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, cut_page, place_of
 from leasehold.service.api.views import (
+    elsewhere_of,
     leases_in_plan,
     leases_named,
-    show_elsewhere,
     show_entry,
     show_lease,
     show_lease_explanation,
@@ -46,7 +46,7 @@ from leasehold.service.auth.permissions import Permission, Target, allowed, requ
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import Submit
 from leasehold.service.errors import NoSuchLease
-from leasehold.service.messages.wire import Planned
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store import filters
 from leasehold.service.store.rows import LeaseMetadata, LeaseRow
 
@@ -102,7 +102,7 @@ async def plan_lease(call: Authorized, body: LeaseSpec, query: Annotated[PlanQue
     """
     wanted = _submission(body, call.principal, "")
     plan = await call.federation.plan(wanted)
-    answer = await call.federation.plan_elsewhere(plan, wanted.metadata)
+    answer = await call.federation.plan_elsewhere(plan.prospect, wanted.metadata)
     foreseen: list[Foreseen] = []
     if query.within_s and not plan.prospect.is_refused and plan.prospect.elsewhere is None:
         foreseen = await call.federation.forecasts.foresee(plan.prospect.request, 1000 * query.within_s)
@@ -112,12 +112,7 @@ async def plan_lease(call: Authorized, body: LeaseSpec, query: Annotated[PlanQue
 def _shown_plan(call: Call, plan: Plan, foreseen: Sequence[Foreseen], answer: Planned | None) -> LeasePlan:
     site = plan.prospect.site
     history = call.federation.store.preempted_at(site) if site else ()
-    there = plan.prospect.elsewhere
-    shown = None
-    if there is not None:
-        shown = show_elsewhere(
-            there, call.federation.messages.last_heard_ms(there.name), answer, call.federation.clock()
-        )
+    shown = elsewhere_of(call.federation, plan.prospect, answer)
     return show_plan(plan, history, foreseen, seen_by(call, Permission.LEASE_SEE, leases_in_plan(plan)), shown)
 
 

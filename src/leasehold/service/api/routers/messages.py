@@ -22,9 +22,10 @@ from leasehold.service.messages.about_jobs import (
     NodesTold,
     OutputTold,
 )
+from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.site_status import SiteStatus
-from leasehold.service.messages.wire import Extended, Planned, Report
+from leasehold.service.messages.wire import Extended, Report
 
 router = APIRouter(prefix="/v1/sites", tags=["messages"], route_class=GuardedRoute)
 
