@@ -82,7 +82,7 @@ class Elsewhere(ResponseModel):
     """Where the request would be forwarded for decision: a site with its own manager, or a peer."""
 
     name: str
-    peer: bool
+    peer: bool = Field(description="Whether it is a peer.")
     free_vms: int = Field(description="VMs free there at its last report.")
     hops: OrZero = Field(description="How many gateways beyond that peer these VMs are.")
     reported_at: OrNone[Moment] = Field(description="When it last reported; null: not since this gateway was started.")

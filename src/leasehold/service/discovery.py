@@ -188,8 +188,9 @@ class NodeDiscovery:
         await self._sites.get(read.site, remote).read(read.lease_id)
 
     async def _send(self, send: Send) -> None:
-        if send.site in self._sites:
-            await self._sites[send.site].send(send)
+        """Send it from a site of one's own, or ask where the lease has gone on to."""
+        remote = SiteDiscovery(send.site, self.queries, self._do, self._clock, self._spec)
+        await self._sites.get(send.site, remote).send(send)
 
     async def _plan_for(self, asked: PlanFor) -> None:
         """Say what would become of a request, once; others are asked for less time than whoever asks waits."""
@@ -369,9 +370,14 @@ class SiteDiscovery:
         await self._report(GuestOutput(lease_id, output, problem))
 
     async def send(self, send: Send) -> None:
-        """Send what the command of a lease has left, once: the gateway that wants it asks again, and that continues."""
+        """Send what the command of a lease has left, once: the gateway that wants it asks again, and that continues.
+
+        Where the lease has gone on, whoever has it sends it through here.
+        """
         try:
-            if self._send_file is None:
+            if isinstance(self._driver, RemoteQueries):
+                files = await _answer(self._driver.files(send.lease_id))
+            elif self._send_file is None:
                 files = self._gives_none(send.files.outputs)
             else:
                 files = await self._left(send.lease_id, send.files.outputs, partial(self._send_file, send.files))

@@ -1,7 +1,6 @@
 """What a live federation may answer instead of doing as it is asked; each one clear line."""
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from leasehold.model.errors import LeaseholdError, UnknownName
 from leasehold.model.reason import Reason, sentence
@@ -14,7 +13,7 @@ RETRY_LATER = {"Retry-After": "30"}
 class ServiceError(LeaseholdError):
     """The root: each knows which kind of problem it is over HTTP, with which headers and further members."""
 
-    kind: ClassVar[Kind]
+    kind: Kind
     headers: Mapping[str, str] = {}
 
     @property

@@ -13,7 +13,16 @@ from leasehold.service.commands import (
     JobOutput,
 )
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.tasks import BackgroundTasks, Fetch, FilesHeard, OutputHeard, PlanFor, PlanHeard
+from leasehold.service.engine.tasks import (
+    BackgroundTasks,
+    Fetch,
+    FilesHeard,
+    Heard,
+    OutputHeard,
+    PlanFor,
+    PlanHeard,
+    Send,
+)
 from leasehold.service.messages.about_plans import Planned
 from leasehold.service.store.rows import OutputFile
 from leasehold.testing.live import Live
@@ -32,6 +41,7 @@ class Errands:
         self._look = look
         self._fetches: dict[int, Fetch] = {}
         self._reads: set[int] = set()
+        self._sends: set[int] = set()
         self._heard: dict[int, OutputHeard] = {}
         self.asked: list[PlanFor] = []
         self.planned: dict[int, Planned] = {}
@@ -41,6 +51,7 @@ class Errands:
         """Whoever runs them is killed."""
         self._fetches.clear()
         self._reads.clear()
+        self._sends.clear()
         self._heard.clear()
         self._plans.clear()
 
@@ -61,17 +72,22 @@ class Errands:
                 self._reads.add(read.lease_id)
                 live.do(AskForOutput(read.lease_id))
         for send in tasks.sends:
-            live.do(GuestFiles(send.lease_id, tuple(left_as(file) for file in send.files.outputs)))
+            self._send(send)
         for asked in tasks.plans:
             self._plan(asked)
         for heard in tasks.heard:
-            if isinstance(heard, PlanHeard):
-                self._hear_plan(heard)
-            else:
-                self._hear(heard)
+            self._hear(heard)
         if tasks.looks:
             self._look()
         return bool(tasks)
+
+    def _send(self, send: Send) -> None:
+        """Say what was sent of what a command has left, or ask where its lease has gone on to."""
+        if send.site == self._site:
+            self._live.do(GuestFiles(send.lease_id, tuple(map(left_as, send.files.outputs))))
+        else:
+            self._sends.add(send.lease_id)
+            self._live.do(AskForFiles(send.lease_id))
 
     def _plan(self, asked: PlanFor) -> None:
         """Say what would become of a request; or ask whoever would decide instead, under the same number."""
@@ -98,12 +114,18 @@ class Errands:
             self._live.do(GuestPlan(asked.number, asked.gateway, prospect))
         self._plans.clear()
 
-    def _hear(self, heard: OutputHeard | FilesHeard) -> None:
+    def _hear(self, heard: Heard) -> None:
         """What a command wrote comes first, and then what it left, where that is wanted."""
+        if isinstance(heard, PlanHeard):
+            self._hear_plan(heard)
+            return
         fetch, lease_id = self._fetches.get(heard.lease_id), heard.lease_id
         if isinstance(heard, OutputHeard) and lease_id in self._reads:
             self._reads.discard(lease_id)
             self._live.do(GuestOutput(lease_id, heard.output, heard.problem))
+        if isinstance(heard, FilesHeard) and lease_id in self._sends:
+            self._sends.discard(lease_id)
+            self._live.do(GuestFiles(lease_id, heard.files, heard.problem))
         if fetch is None:
             return
         if isinstance(heard, OutputHeard):

@@ -32,7 +32,7 @@ from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.tasks import PlanFor
 from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.endpoints import asking_peer
-from leasehold.service.store.rows import AttemptRow, JobRow, LeaseMetadata, LeaseRow, NodeRow, OutputRow
+from leasehold.service.store.rows import AttemptRow, JobRow, LeaseMetadata, LeaseRow, NodeRow, OutputFile, OutputRow
 
 NUMPY = frozenset({("numpy", "1.24.2")})
 GCC = frozenset({("gcc", "12.2")})
@@ -243,6 +243,11 @@ class JobPeers(World):
 
     def output(self, number: int = 1) -> OutputRow | None:
         return self.stores["a"].output(number, self.job(number).record.delivered)
+
+    def left(self, number: int = 1) -> tuple[OutputFile, ...]:
+        """What the command of a job has left, as it is stored with its result."""
+        wrote = self.output(number)
+        return () if wrote is None else wrote.files
 
     def nodes(self, name: str = "a") -> dict[str, NodeRow]:
         """What a gateway knows of nodes."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
+from tests.service.messages.errands import left_as
 from tests.service.messages.line import rows_of
 from tests.service.peers.job_peers import GCC, NODES, NUMPY, SLOTS, JobPeers
 from tests.service.peers.triangle import site_of
@@ -358,15 +359,14 @@ class TestJobs:
         world.to_and_fro(10)
         assert sorted(state for _, state, _ in world.tried()) == sorted([A.SUCCEEDED, A.FENCED])
 
-    def test_one_with_files_goes_no_further_than_one_hop(self, world: JobPeers) -> None:
-        world.submit_job("true", needs="gcc", outputs=("out",))
-        assert (world.state(), world.job().record.what) == (JobState.REFUSED, "takes-no-files")
-        world.submit_job("true", outputs=("out",))
-        world.to_and_fro(8)
-        assert world.state(2) is JobState.COMPLETED
-        wrote = world.output(2)
+    @pytest.mark.parametrize("needs", ["numpy", "gcc"], ids=["one hop", "two hops"])
+    def test_what_it_leaves_comes_back(self, world: JobPeers, needs: str) -> None:
+        world.submit_job("true", needs=needs, outputs=("out",))
+        world.to_and_fro(12)
+        assert world.state() is JobState.COMPLETED
+        wrote = world.output()
         assert wrote is not None
-        assert [file.name for file in wrote.files] == ["out"]
+        assert wrote.files == (left_as("out"),)
 
     def test_it_takes_as_long_as_on_the_site_and_not_as_on_the_slowest_of_the_peer(self, world: JobPeers) -> None:
         site = world.gateways["a"].engine.jobs.peer_sites.get("b:site-b")
@@ -503,12 +503,6 @@ class TestALiar:
         placed = {"nodes": ["c:site-c/n1"], "image": "", "cores": 1, "least": 0}
         assert self.ask(world, placed=placed)[0] is A.FENCED
 
-    def test_files_are_not_passed_on(self, world: JobPeers) -> None:
-        placed = {"nodes": ["c:site-c/n1"], "image": "", "cores": 1, "least": 0}
-        state, why = self.ask(world, placed=placed, files={"inputs": [], "outputs": ["x"]})
-        assert state is A.FENCED
-        assert "this gateway passes on no files" in why
-
     def test_nothing_is_read_of_leases_that_are_not_its_own(self, world: JobPeers) -> None:
         world.submit_job("echo", "secret", at="c", needs="")
         world.to_and_fro(4)
@@ -535,14 +529,14 @@ class TestALiar:
         assert world.state() is not JobState.COMPLETED
 
 
-STEPS = 10
-"""More exchanges than it takes until a job has run two hops away and its output has come."""
+STEPS = 16
+"""More exchanges than it takes until a job has run two hops away, and its output and its files have come."""
 
 
 def killed_at(folder: Path, number: int, who: str, *, lost: bool) -> JobPeers:
     """A job, of which somebody does not hear at one of its steps, because it is killed or the line is cut."""
     world = JobPeers(folder)
-    world.submit_job(*SAYS, needs="gcc")
+    world.submit_job(*SAYS, needs="gcc", outputs=("out",))
     for step in range(STEPS):
         way = world.ways[step % len(world.ways)]
         if step == number:
@@ -569,6 +563,7 @@ def test_whoever_is_killed_at_whatever_step_a_job_is_done_once(
         world.check_the_end("42\n")
         assert world.state() is JobState.COMPLETED
         assert len(world.attempts()) == 1, "nothing has failed"
+        assert world.left() == (left_as("out"),)
         world.close()
 
 
@@ -620,21 +615,25 @@ _ACTIONS = st.sampled_from(
 
 @given(
     st.sampled_from(["numpy", "gcc"]),
+    st.sampled_from([(), ("out",)]),
     st.booleans(),
     st.lists(st.tuples(_ACTIONS, st.integers(0, 11)), max_size=30),
 )
 @settings(max_examples=examples(20))
 def test_whatever_the_lines_do_a_job_has_one_result_or_none_and_nothing_is_left(
     needs: str,
+    outputs: tuple[str, ...],
     is_ring: bool,  # noqa: FBT001 - a case
     actions: list[tuple[str, int]],
 ) -> None:
     with TemporaryDirectory() as folder:
         world = JobPeers(Path(folder), ways=RING if is_ring else None)
-        world.submit_job(*SAYS, needs=needs)
+        world.submit_job(*SAYS, needs=needs, outputs=outputs)
         for action, which in actions:
             happen(world, action, which)
             world.errands()
             world.check()
         world.check_the_end("42\n")
+        if world.state() is JobState.COMPLETED:
+            assert world.left() == tuple(map(left_as, outputs))
         world.close()

@@ -38,6 +38,8 @@ class Trio:
     def __init__(self, served: dict[str, Served], clients: dict[str, Client]) -> None:
         self.served = served
         self.clients = clients
+        self.tokens: dict[tuple[str, str], str] = {}
+        """By which of them made it, and for whom."""
 
     @classmethod
     @contextmanager
@@ -73,12 +75,13 @@ class Trio:
 
     def agree(self, ways: Sequence[tuple[str, str]], hops: int) -> None:
         """Let each ask the other by these ways, for what none of its own sites can do."""
-        tokens = {}
         for name, other in ways:
             spec = TokenSpec(consumer=f"peer/{other}", roles=[Role.PEER], sites=[other])
-            tokens[name, other] = self.clients[name].tokens.create(spec).token
+            self.tokens[name, other] = self.clients[name].tokens.create(spec).token
         for name, other in ways:
-            terms = PeerSpec(url=self.served[other].url, token=tokens[other, name], ask=AskWhen.NONE_CAN, max_hops=hops)
+            terms = PeerSpec(
+                url=self.served[other].url, token=self.tokens[other, name], ask=AskWhen.NONE_CAN, max_hops=hops
+            )
             self.clients[name].peers.keep(other, terms)
 
     def knows(self, node: str, at: str = "a") -> bool:

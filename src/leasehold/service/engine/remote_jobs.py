@@ -204,8 +204,7 @@ def _age_ms(rows: Iterable[NodeRow], now_ms: int) -> int:
 class PeerReporter(NodeReporter):
     """Tells a peer of the nodes that it may use here, and beyond.
 
-    Whatever belongs to another machine is left out: images, with what could be built, and hosts for them. Only nodes of
-    one's own sites take files: those of others would have to be passed on.
+    Whatever belongs to another machine is left out: images, with what could be built, and hosts for them.
     """
 
     def __init__(self, jobs: JobController, log: MessageLog, gateway: Gateway, peer: str) -> None:
@@ -248,7 +247,7 @@ class PeerReporter(NodeReporter):
             problem = f"{row.site}: {problem}"
         if not problem and provider_of(row.site) in self._closed():
             problem = SITE_CLOSED
-        less = {"problem": one_line(problem), "takes_files": row.takes_files and is_own, "is_host": False}
+        less = {"problem": one_line(problem), "is_host": False}
         return super()._told(name, row).model_copy(update=less)
 
 
@@ -617,8 +616,6 @@ class RemoteJobs:
         is_known = len(sites) == 1 and site in self._jobs.peer_sites.told_to(peer, [site])
         if not is_known or not all(name in self._jobs.nodes.rows for name in constraints.nodes):
             raise InvalidField("placed.nodes", constraints.nodes, "nodes of one site that was told")
-        if submit.metadata.files and site not in self._core.gateway.sites:
-            raise InvalidField("files", site, "none: this gateway passes on no files")
         names = tuple(map(name_there, constraints.nodes))
         by_nodes = self._jobs.is_planned_by_nodes(site)
         return replace(

@@ -2,6 +2,9 @@
 
 The site calls, as with messages (`leasehold.service.messages.uplink`). What was interrupted continues where it was: a
 piece is read or sent again at the offset that was reached.
+
+A gateway in between passes on each piece as it is asked for, and keeps nothing: where a command runs, its inputs are
+checked by their hashes, and its outputs where they are wanted.
 """
 
 import asyncio
@@ -17,14 +20,27 @@ from leasehold.model.errors import LeaseholdError
 from leasehold.protocol.files import PIECE_BYTES, FileSpec, StoredFile
 from leasehold.protocol.problems import Kind, Problem, problem_in
 from leasehold.service.drivers.staging import CannotBring, JobFiles, Source, StagedFile, sha256_of
+from leasehold.service.errors import ServiceError, Unavailable
 from leasehold.service.store.rows import OutputFile
 
 _NEVER = frozenset({403, 404, 416, 422})
 """Statuses that would be the same at the next try."""
 
 
+_OF_FILES = {one.slug: one for one in (Kind.NO_SUCH_FILE, Kind.FILE_CONFLICT, Kind.FILE_QUOTA)}
+"""What the gateway that wants a file says against the file, and not against who passes it on."""
+
+
 class CannotSend(LeaseholdError):
     """A file cannot be sent to its gateway now; it may be possible later."""
+
+
+class RefusedByGateway(ServiceError):
+    """What the gateway that wants a file says against it, for the site that sends it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.kind = _OF_FILES.get(problem.slug, Kind.NO_SUCH_LEASE)
+        super().__init__(problem.detail)
 
 
 class FileLine:
@@ -37,9 +53,9 @@ class FileLine:
         self._http = http
         self._site = site
 
-    async def read(self, lease_id: int, file: StagedFile, offset: int) -> bytes:
-        """Read a piece of an input; raises CannotBring."""
-        last = min(offset + PIECE_BYTES, file.size_bytes) - 1
+    async def read(self, lease_id: int, file: StagedFile, offset: int, most_bytes: int = PIECE_BYTES) -> bytes:
+        """Read a piece of an input, of so many bytes at most; raises CannotBring."""
+        last = min(offset + min(most_bytes, PIECE_BYTES), file.size_bytes) - 1
         path = f"{await self._path_of(lease_id)}/inputs/{file.sha256}"
         try:
             response = await self._http.get(path, headers={"Range": f"bytes={offset}-{last}"})
@@ -66,6 +82,34 @@ class FileLine:
                 call = self._http.put(f"{where}/{spec.sha256}/content", content=piece, headers=span)
                 stored = await self._stored(name, call)
         return stored if isinstance(stored, OutputFile) else OutputFile(name, spec.sha256, spec.size_bytes)
+
+    async def pass_announcement(self, lease_id: int, spec: FileSpec) -> StoredFile:
+        """Announce a file that a site sends, or find how much of it has arrived; raises as `pass_piece` does."""
+        where = f"{await self._path_of(lease_id)}/outputs"
+        return await self._passed(spec.name, self._http.post(where, json=spec.model_dump()))
+
+    async def pass_piece(self, lease_id: int, sha256: str, span: str, piece: bytes) -> StoredFile:
+        """Pass on a piece that a site sends, with the ``span`` of its `Content-Range`.
+
+        Raises RefusedByGateway where that will always be so, and Unavailable.
+        """
+        where = f"{await self._path_of(lease_id)}/outputs/{sha256}/content"
+        return await self._passed(sha256, self._http.put(where, content=piece, headers={"Content-Range": span}))
+
+    async def _passed(self, name: str, call: Awaitable[httpx2.Response]) -> StoredFile:
+        try:
+            response = await call
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{name}: the gateway that wants it does not answer: {error}") from None
+        if response.is_success:
+            try:
+                return StoredFile.model_validate_json(response.content, strict=True, extra="ignore")
+            except ValidationError:
+                raise Unavailable(f"{name}: the answer of the gateway that wants it is not a stored file") from None
+        problem = _problem(response)
+        if response.status_code in _NEVER or problem.slug in _OF_FILES:
+            raise RefusedByGateway(problem)
+        raise Unavailable(f"{name}: the gateway that wants it says: {problem.detail}")
 
     async def _path_of(self, lease_id: int) -> str:
         return f"/v1/sites/{quote(await self._site(), safe='')}/leases/{lease_id}"
@@ -122,6 +166,13 @@ class GatewayFiles:
             return await line.read(files.origin_id, file, offset)
 
         return read
+
+    def passing(self, files: JobFiles) -> FileLine:
+        """Give the line over which the files of a lease are passed on; raises Unavailable."""
+        line = self._lines.get(files.origin)
+        if line is None:
+            raise Unavailable("there is no line now to the gateway that has sent the lease")
+        return line
 
     async def send(self, files: JobFiles, name: str, path: Path) -> OutputFile:
         """Send a file that a command has left to the gateway that wants it; raises CannotSend, OSError."""

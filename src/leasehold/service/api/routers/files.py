@@ -24,7 +24,8 @@ router = APIRouter(prefix="/v1/files", tags=["jobs"], route_class=GuardedRoute)
 
 Hash = Annotated[Sha256, Path(description="SHA-256 of the content.", examples=[A_HASH])]
 _RANGE = re.compile(r"bytes (?P<first>\d{1,18})-(?P<last>\d{1,18})/\d{1,18}")
-_MALFORMED, _UNSATISFIABLE = 400, 416
+_WANTED = re.compile(r"bytes=(?P<first>\d{1,18})-(?P<last>\d{1,18})")
+_PARTIAL, _MALFORMED, _UNSATISFIABLE = 206, 400, 416
 
 
 class Content(FileResponse):
@@ -95,15 +96,44 @@ async def announced(call: Authorized, consumer: str, body: FileSpec) -> StoredFi
     return show_file(file)
 
 
-async def written(call: Authorized, consumer: str, sha256: str, request: Request) -> StoredFile:
-    """Write the piece of a consumer's file that a request brings; raises InvalidField."""
+async def piece_in(request: Request) -> tuple[int, bytes]:
+    """Give the piece of a file that a request brings, and where it begins; raises InvalidField."""
     said = request.headers.get("content-range", "")
     found = _RANGE.fullmatch(said)
     piece = await request.body()
     expected = f"bytes FIRST-LAST/SIZE, of a piece of at most {PIECE_BYTES} bytes"
     if found is None or int(found["last"]) - int(found["first"]) + 1 != len(piece):
         raise InvalidField("Content-Range", said, expected)
-    return show_file(await run_in_threadpool(call.federation.files.write, consumer, sha256, int(found["first"]), piece))
+    return int(found["first"]), piece
+
+
+async def written(call: Authorized, consumer: str, sha256: str, request: Request) -> StoredFile:
+    """Write the piece of a consumer's file that a request brings; raises InvalidField."""
+    first, piece = await piece_in(request)
+    return show_file(await run_in_threadpool(call.federation.files.write, consumer, sha256, first, piece))
+
+
+class Part(Response):
+    """A part of a file that is passed on, and not stored here."""
+
+    media_type = Content.media_type
+
+    def __init__(self, piece: bytes, first: int, size_bytes: int) -> None:
+        """``piece`` begins at ``first``."""
+        span = f"bytes {first}-{first + len(piece) - 1}/{size_bytes}"
+        super().__init__(piece, _PARTIAL, {"Content-Range": span})
+
+
+def wanted_part(request: Request, size_bytes: int) -> tuple[int, int]:
+    """Say from where to where a part of a file is wanted that is passed on; raises InvalidField, NoSuchPart."""
+    said = request.headers.get("range", "")
+    found = _WANTED.fullmatch(said)
+    if found is None:
+        raise InvalidField("Range", said, "bytes=FIRST-LAST: an input that is passed on is read in parts")
+    first, last = int(found["first"]), min(int(found["last"]), size_bytes - 1)
+    if first > last:
+        raise service.NoSuchPart(said, f"bytes */{size_bytes}")
+    return first, last
 
 
 @router.post("", operation_id="announceFile", responses=refuses(Kind.FILE_QUOTA))
