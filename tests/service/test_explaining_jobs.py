@@ -15,6 +15,7 @@ from tests.service.engine.job_worlds import no_outages
 
 from leasehold.matching.needs import InputFile
 from leasehold.matching.nodes import EvaluationTime, Link, Network, judge, judge_machine
+from leasehold.matching.verdict import Why, never
 from leasehold.service import jobs
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
@@ -47,7 +48,7 @@ def nodes(*names: str, site: str = "a", **facts: Any) -> JobNodesSeen:
 
 def told(book: NodeRepository, now_ms: int = 10, **asked: Any) -> tuple[NodeGroup, ...]:
     moment = EvaluationTime(now_ms, asked.pop("fresh_for_ms", None))
-    return grouped(book.kinds(now_ms), make_job(**asked), NETWORK, moment)
+    return grouped(book.kinds(now_ms), make_job(**asked), NETWORK, moment, ("a", "b"))
 
 
 def test_nodes_that_say_the_same_are_one_group_of_which_the_first_five_by_name_are_named() -> None:
@@ -165,27 +166,30 @@ JOBS = st.builds(
 )
 
 
-@given(LOOKS, JOBS, st.sampled_from([None, 500, 2000]))
-def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fresh_for_ms: int | None) -> None:
+@given(LOOKS, JOBS, st.sampled_from([None, 500, 2000]), st.frozensets(SITES))
+def test_the_groups_are_what_judging_each_node_says(
+    looks: Looks, job: Any, fresh_for_ms: int | None, with_image: frozenset[str]
+) -> None:
     now_ms = 3000
     book = seen(sorted(looks, key=lambda look: look[0]))
     moment = EvaluationTime(now_ms, fresh_for_ms)
     expected = defaultdict(list)
     for name, row in sorted(book.rows.items()):
         if not book.is_gone(row, now_ms):
-            expected[row.site, one_by_one(row, job, moment)].append(name)
-    groups = grouped(book.kinds(now_ms), job, NETWORK, moment)
+            expected[row.site, one_by_one(row, job, moment, with_image)].append(name)
+    groups = grouped(book.kinds(now_ms), job, NETWORK, moment, with_image)
     assert len({(group.site, group.says) for group in groups}) == len(groups)
     assert {(group.site, group.says): (group.count, list(group.nodes)) for group in groups} == {
         which: (len(names), names[:5]) for which, names in expected.items()
     }
 
 
-def one_by_one(row: NodeRow, job: Any, moment: EvaluationTime) -> Verdicts:
+def one_by_one(row: NodeRow, job: Any, moment: EvaluationTime, with_image: frozenset[str]) -> Verdicts:
     node = node_of(row)
     transfer_ms = NETWORK.transfer_ms(job.needs.inputs, row.site, node.capabilities.bytes_per_s)
+    as_host = judge_machine(job, node, transfer_ms, moment) if row.site in with_image else never(Why.NO_IMAGE)
     return Verdicts(
         row.problem,
         judge(job, node, transfer_ms, moment) if row.runs else None,
-        judge_machine(job, node, transfer_ms, moment) if row.is_host else None,
+        as_host if row.is_host else None,
     )

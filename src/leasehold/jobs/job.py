@@ -121,9 +121,19 @@ def name_there(node: str) -> str:
     return f"{beyond}/{name}" if is_behind else name
 
 
-def behind(provider: str, node: str) -> str:
-    """Give the name here of a node of a site, or of the site of a peer, that it calls so."""
-    return f"{provider}{OF_PEER}{node}"
+def site_there(site: str) -> str:
+    """Give the name that a peer has told of a site behind it; "" for one with a manager, which tells of no other."""
+    return site.partition(OF_PEER)[2]
+
+
+def image_there(image: str, site: str) -> str:
+    """Give the name that the manager of a site, or the peer that it is behind, has told of an image there."""
+    return image.partition(OF_PEER)[2] if hops_to(site) else image
+
+
+def behind(provider: str, name: str) -> str:
+    """Give the name here of what a peer calls so: a node with its site, a site, or an image."""
+    return f"{provider}{OF_PEER}{name}"
 
 
 ARRAY_ID, ARRAY_INDEX = "LEASEHOLD_ARRAY_ID", "LEASEHOLD_ARRAY_INDEX"

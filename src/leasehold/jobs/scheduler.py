@@ -23,6 +23,7 @@ from leasehold.jobs.state import FailureHistory, SchedulerState
 from leasehold.jobs.transitions import Transitions
 from leasehold.matching.assignment import Solve, solve_plain
 from leasehold.matching.nodes import Network, Node
+from leasehold.matching.software import Software
 from leasehold.matching.verdict import Feasibility
 from leasehold.model.errors import InvariantBroken
 
@@ -191,6 +192,11 @@ class JobScheduler:
     def standing_offers(self, now_ms: int) -> Mapping[str, int]:
         """Give until when the offers are valid that stand now, by the names of their nodes."""
         return self._state.offers.standing(now_ms)
+
+    def image_places(self, software: tuple[Software, ...]) -> frozenset[str]:
+        """Name the sites whose machines can have all of this software: from an image there, or one that is built."""
+        found = self._state.images.catalogue.find(software)
+        return frozenset().union(*(image.places for image in found))
 
     def waiting_ms(self, node: str) -> int:
         """How long a job that comes now would wait at a node."""

@@ -292,8 +292,10 @@ class Chooser:
         """
         images = self.catalogue.find(job.needs.software)
         if not images:
-            is_for_want_of_it = physical.why in SOFTWARE or (job.needs.software and not self.pool.index)
-            return never(Why.NO_IMAGE, physical.what) if is_for_want_of_it else physical
+            if physical.why in SOFTWARE:
+                return never(Why.NO_IMAGE, physical.what)
+            has_no_nodes = job.needs.software and not self.pool.index
+            return never(Why.NO_IMAGE, job.needs.software[0].name) if has_no_nodes else physical
         hosts = [host for host in self.pool.hosts.values() if host.name not in without]
         refused: list[Verdict] = []
         for image in images:
@@ -304,7 +306,7 @@ class Chooser:
             if found.verdict.answer is not Feasibility.NEVER:
                 return found.verdict
             refused.append(found.verdict)
-        return refused[0]
+        return next((verdict for verdict in refused if verdict.why is not Why.NO_IMAGE), refused[0])
 
     def _later(self, job: Job, moment: EvaluationTime, verdict: Verdict) -> Choice:
         at_ms = self._settings.retrying.next_ms(job.submitted_ms, moment.now_ms)

@@ -6,7 +6,7 @@ alike. Nothing is changed by it.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import cast
@@ -17,7 +17,7 @@ from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
-from leasehold.matching.verdict import Feasibility, Verdict, Why
+from leasehold.matching.verdict import Feasibility, Verdict, Why, never
 from leasehold.service.commands import CancelJob, SubmitJob
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Engine
@@ -76,7 +76,8 @@ def verdicts(engine: Engine, job: Job, own: Feasibility = Feasibility.FIT) -> tu
     ``own``  the best that one's own sites answer as a whole, as `answer_of_own`
     """
     moment = EvaluationTime(engine.now_ms, engine.setup.settings.fresh_for_ms)
-    groups = grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment)
+    with_image = engine.jobs.scheduler.image_places(job.needs.software)
+    groups = grouped(engine.jobs.nodes.kinds(engine.now_ms), job, engine.setup.network, moment, with_image)
     turns = engine.jobs.turns
     if not turns:
         return groups
@@ -112,25 +113,35 @@ def _considered(group: NodeGroup, why_not: str) -> NodeGroup:
     return replace(group, says=replace(group.says, problem=why_not))
 
 
-def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:
-    """Give the nodes that say the same together; those that would do first, then the many before the few."""
+def grouped(
+    kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime, with_image: Container[str] = ()
+) -> tuple[NodeGroup, ...]:
+    """Give the nodes that say the same together; those that would do first, then the many before the few.
+
+    ``with_image``  the sites whose machines can have the software of the job
+    """
     judged: dict[tuple[object, ...], Verdicts] = {}
     alike: dict[tuple[str, Verdicts], list[Kind]] = {}
     for kind in kinds:
         # When it was seen counts only in so far as it is too long ago.
         facts = facts_of(kind.row), kind.row.seen_ms >= moment.oldest_ms
         if facts not in judged:
-            judged[facts] = _verdicts_of(kind.row, job, network, moment)
+            judged[facts] = _verdicts_of(kind.row, job, network, moment, with_image)
         alike.setdefault((kind.row.site, judged[facts]), []).append(kind)
     return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
 
 
-def _verdicts_of(row: NodeRow, job: Job, network: Network, moment: EvaluationTime) -> Verdicts:
+def _verdicts_of(
+    row: NodeRow, job: Job, network: Network, moment: EvaluationTime, with_image: Container[str]
+) -> Verdicts:
     node = node_of(row)
     able = node.capabilities
     transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
     as_node = judge(job, node, transfer_ms, moment) if row.runs else None
-    as_host = judge_machine(job, node, transfer_ms, moment) if row.is_host else None
+    as_host = None
+    if row.is_host:
+        is_there = row.site in with_image
+        as_host = judge_machine(job, node, transfer_ms, moment) if is_there else never(Why.NO_IMAGE)
     return Verdicts(row.problem, as_node, as_host)
 
 

@@ -28,6 +28,7 @@ from leasehold.service.config import ServiceConfig, SiteSpec, default_terms
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.surroundings import REAL, Surroundings
 
 PATIENCE_S = 120
 """How long a test waits for what must come; when it does not, the test fails."""
@@ -201,11 +202,11 @@ def asked(**fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(
-    store: Store, folder: Path, settings: ApiSettings, config: ServiceConfig
+    store: Store, folder: Path, settings: ApiSettings, config: ServiceConfig, surroundings: Surroundings = REAL
 ) -> AsyncIterator[tuple[Federation, Tokens, Api]]:
     tokens = Tokens(store, now_ms)
     authenticator = Authenticator(tokens, Jwts(config.issuers, now_ms), failures=UNLIMITED)
-    async with Federation.open(config, store, folder, now_ms, Metrics()) as federation:
+    async with Federation.open(config, store, folder, now_ms, Metrics(), surroundings=surroundings) as federation:
         yield federation, tokens, create_app(federation, authenticator, tokens, settings)
 
 

@@ -1,41 +1,23 @@
 """Images over the line: sites with managers are hosts for machines, and what is to be built is built beside them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tests.service.messages.builders import Builder, Builders, check_that_nothing_is_built
 from tests.service.messages.job_line import JobWorld
 from tests.service.messages.line import FAR, HOME
 
-from leasehold.matching.software import Installed
-from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
 from leasehold.service.drivers.emulated.options import EmulatedNode
-from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts
-from leasehold.service.engine.tasks import Build
+from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.store.rows import ImageRow
 from leasehold.testing.live import Live
 
-DEBIAN = ImageFacts(name="debian", software=frozenset({("python3", "3.11")}), size_bytes=1 << 20, least_memory_mib=64)
-GROMACS = frozenset({("gromacs", "2022.5")})
-BUILDABLE = Buildable("debian", GROMACS)
-KEY = "debian+gromacs=2022.5"
 HOSTS = {
     HOME: (EmulatedNode("h1", 2, 2_048),),
     "far": (EmulatedNode("f1", 2, 4_096),),
     "north": (EmulatedNode("n1", 3, 4_096),),
 }
-
-
-@dataclass
-class Builder:
-    """What builds images at one site; ``flaw``: why that fails. While it ``waits`` nothing is built."""
-
-    buildable: Buildable | None = BUILDABLE
-    there: list[ImageFacts] = field(default_factory=lambda: [DEBIAN])
-    flaw: str = ""
-    waits: bool = False
-    begun: list[Build] = field(default_factory=list)
-    built: list[Installed] = field(default_factory=list)
 
 
 class BuildWorld(JobWorld):
@@ -54,10 +36,13 @@ class BuildWorld(JobWorld):
             return nodes
         return tuple(replace(node, is_host=True, runs=False) for node in nodes)
 
+    @property
+    def _building(self) -> Builders:
+        return Builders(self.builders, {name: (live, name) for name, live in self.named()})
+
     def see_images(self) -> None:
         """All sites that have images are asked for them."""
-        for name, builder in self.builders.items():
-            self.live_at(name).do(JobImagesSeen(name, tuple(builder.there), builder.buildable))
+        self._building.see()
 
     def exchange_all(self) -> None:
         for name in FAR:
@@ -65,51 +50,21 @@ class BuildWorld(JobWorld):
 
     def restart(self, who: str) -> None:
         super().restart(who)
-        for builder in self.builders.values():
-            builder.begun = [] if builder is self.builders.get(self._own_site(who)) else builder.begun
-        if self._own_site(who) in self.builders:
+        own = who if who in FAR else HOME
+        if own in self.builders:
+            self.builders[own].begun = []
             self.see_images()
 
-    @staticmethod
-    def _own_site(who: str) -> str:
-        return who if who in FAR else HOME
-
     def _errands_of(self, name: str, live: Live) -> bool:
-        wanted, live.tasks.builds = live.tasks.builds, []
-        has_more = super()._errands_of(name, live)
-        for build in wanted:
-            assert build.site == name, "what a manager builds is nothing that its gateway can do"
-            if build not in self.builders[name].begun:
-                self.builders[name].begun.append(build)
-        if not self.builders.get(name, Builder(waits=True)).waits:
-            has_more = self.finish(name) or has_more
-        return has_more or bool(wanted)
+        has_begun = self._building.begin(name)
+        return super()._errands_of(name, live) or has_begun
 
     def finish(self, name: str) -> bool:
         """All builds of a site that have begun come to their end; whether there were any."""
-        builder, live = self.builders[name], self.live_at(name)
-        begun, builder.begun = builder.begun, []
-        for build in begun:
-            builder.built.append(build.packages)
-            if builder.flaw:
-                live.do(JobImageFailed(build.key, name, builder.flaw))
-                continue
-            image = image_with(build.packages)
-            if image not in builder.there:
-                builder.there.append(image)
-                self._be_there(name, image)
-            live.do(JobImageBuilt(build.key, name, image))
-        return bool(begun)
-
-    def _be_there(self, name: str, image: ImageFacts) -> None:
-        """Machines of a site boot from no image that is not there."""
-        machines = self.live_at(name).sites[name].machines
-        able = machines.hardware.capabilities
-        machines.hardware = replace(machines.hardware, capabilities=replace(able, images=(*able.images, image.name)))
+        return self._building.finish(name)
 
     def make_whole(self) -> None:
-        for builder in self.builders.values():
-            builder.waits = False
+        self._building.end_waits()
         super().make_whole()
 
     def images(self, name: str = HOME) -> list[tuple[str, str, str]]:
@@ -127,12 +82,5 @@ class BuildWorld(JobWorld):
 
     def check_that_nothing_is_left(self) -> None:
         """Nobody waits for an image, nothing is being built, and nobody is to be answered."""
-        for name, live in self.named():
-            assert not [row for row in live.store.images() if row.state == "building" or row.asked], name
-            assert not live.engine.jobs.images.answers
-
-
-def image_with(packages: Installed) -> ImageFacts:
-    """An image as it is built with these packages."""
-    name = "-".join(["debian", *sorted(one for one, _ in packages)])
-    return replace(DEBIAN, name=name, software=DEBIAN.software | packages, size_bytes=2 << 20)
+        for _, live in self.named():
+            check_that_nothing_is_built(live)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.searching import examples
 from tests.service.engine.job_worlds import job
-from tests.service.messages.build_line import GROMACS, KEY, Builder, BuildWorld
+from tests.service.messages.build_line import BuildWorld
+from tests.service.messages.builders import GROMACS, KEY, Builder
 from tests.service.messages.line import FAR, HOME
 
 from leasehold.jobs.job import AttemptState, JobReason, JobState
 from leasehold.service.commands import MessageBatch
 from leasehold.service.drivers.facts import Buildable
 from leasehold.service.engine.images import MOST_FAILED, MOST_ORDERED, NOTHING_BUILT, NOWHERE
-from leasehold.service.engine.remote_jobs import FOR_THE_GATEWAY
+from leasehold.service.engine.remote_jobs import NOT_FOR_ITS_LIKE
 from leasehold.service.job_plans import plan_job
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
@@ -199,7 +200,7 @@ class TestBuilding:
         wants(alone)
         alone.to_and_fro(2)
         [row] = [row for row in alone.image_rows("north") if row.state == "building"]
-        assert row.asked == (KEY,)
+        assert row.asked == ((GATEWAY, KEY),)
         alone.finish("north")
         alone.to_and_fro(6)
         assert alone.builders["north"].built == [GROMACS]
@@ -480,7 +481,7 @@ class TestLies:
         live.do(MessageBatch("far", ((received + 1, wanted.model_dump_json()),), 0, alone.about("far")))
         told = [row.body for row in live.store.messages("far", 0, 100) if json.loads(row.body)["kind"] == "built"]
         [answer] = map(BuildTold.model_validate_json, told)
-        assert (answer.key, answer.problem, answer.image) == ("k", FOR_THE_GATEWAY, None)
+        assert (answer.key, answer.problem, answer.image) == ("k", NOT_FOR_ITS_LIKE, None)
         alone.exchange("far")
         alone.check()
 

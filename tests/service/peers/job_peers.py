@@ -1,6 +1,6 @@
 """Jobs over peers: each gateway has nodes, and what engines want done is done beside them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -28,7 +28,7 @@ from leasehold.service.commands import (
     SubmitJob,
 )
 from leasehold.service.drivers.emulated.options import EmulatedNode
-from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.engine.tasks import PlanFor
 from leasehold.service.messages.about_plans import Planned
 from leasehold.service.messages.endpoints import asking_peer
@@ -58,10 +58,13 @@ class JobPeers(World):
         ways: Sequence[tuple[str, str]] | None = None,
         hops: int = 2,
         ask: AskWhen = AskWhen.NONE_CAN,
+        with_images: Container[str] = (),
     ) -> None:
         lines = [way for line in pairwise(nodes) for way in (line, line[::-1])]
         slots = {name: sum(node.cores for node in its) for name, its in nodes.items()}
-        super().__init__(folder, ask=ask, slots=slots, nodes=nodes, ways=ways or lines, hops=hops)
+        super().__init__(
+            folder, ask=ask, slots=slots, nodes=nodes, ways=ways or lines, hops=hops, with_images=with_images
+        )
         self._errands = {
             name: Errands(live, site_of(name), partial(self.written, name), partial(self.look, name))
             for name, live in self.gateways.items()
@@ -80,17 +83,25 @@ class JobPeers(World):
     def seen(self, name: str, **free_cores: int) -> JobNodesSeen:
         """What a look shows, where so many cores of nodes are free; whoever uses the others is not Leasehold."""
         live, site = self.gateways[name], site_of(name)
-        nodes = live.sites[site].machines.nodes(live.now_ms)
+        nodes = self.nodes_at(name)
         as_used = (replace(node, free_cores=free_cores.get(node.name, node.free_cores)) for node in nodes)
         return JobNodesSeen(site, tuple(as_used), live.now_ms)
+
+    def nodes_at(self, name: str) -> Sequence[NodeFacts]:
+        """What a look at the site of a gateway shows."""
+        live = self.gateways[name]
+        return live.sites[site_of(name)].machines.nodes(live.now_ms)
 
     def errands(self) -> None:
         """Do what engines want done, until they want nothing more."""
         for _ in range(_MOST_ROUNDS):
-            done = [one.run() for one in self._errands.values()]
+            done = [self._errands_of(name) for name in self._errands]
             if not any(done):
                 return
         raise AssertionError("there is always something to do")
+
+    def _errands_of(self, name: str) -> bool:
+        return self._errands[name].run()
 
     def ask_again(self) -> None:
         for one in self._errands.values():

@@ -5,7 +5,7 @@ each way: on the line from ``a`` to ``b``, ``a`` calls as a site would, and ``b`
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -57,7 +57,7 @@ class World:
     """All of them, and what is on the lines between them.
 
     ``slots`` are those of the one site of each gateway, and ``nodes`` its nodes, where it serves jobs; ``ways`` who
-    calls whom, and requests make at most ``hops``.
+    calls whom, and requests make at most ``hops``. The sites of gateways ``with_images`` boot from images.
     """
 
     def __init__(
@@ -70,12 +70,15 @@ class World:
         nodes: Mapping[str, tuple[EmulatedNode, ...]] | None = None,
         ways: Sequence[tuple[str, str]] = WAYS,
         hops: int = 1,
+        with_images: Container[str] = (),
     ) -> None:
         self.slots, self.ways, self.hops = slots, ways, hops
         self.stores = {name: store_at(folder / f"{name}.db") for name in slots}
         of = nodes or {}
         self.gateways = {
-            name: live_of(self.stores[name], site_of(name), most, policy, nodes=of.get(name, ()))
+            name: live_of(
+                self.stores[name], site_of(name), most, policy, nodes=of.get(name, ()), has_images=name in with_images
+            )
             for name, most in slots.items()
         }
         self.drained: set[str] = set()

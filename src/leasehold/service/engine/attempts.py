@@ -22,6 +22,7 @@ from leasehold.jobs.job import (
     Fault,
     JobRecord,
     JobRequest,
+    image_there,
     name_there,
     provider_of,
 )
@@ -164,7 +165,8 @@ def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     carried = (file for file in needs.inputs if file.sha256)
     inputs = tuple(StagedFile(file.name, file.sha256, file.size_bytes) for file in carried)
     files = JobFiles(inputs, needs.outputs)
-    constraints = PlacementConstraints(_names_at_site(attempt), attempt.image, needs.amounts.cores, least=needs.need)
+    image = image_there(attempt.image, attempt.site)
+    constraints = PlacementConstraints(_names_at_site(attempt), image, needs.amounts.cores, least=needs.need)
     return LeaseMetadata(request.name, request.words, job_id=record.id, constraints=constraints, files=files)
 
 

@@ -3,8 +3,9 @@
 Sites have images of their own, and the job scheduler knows one catalogue: images of the same name are the
 same image. The scheduler gets it once every site that has images was heard, or does not answer.
 An image is built at each site that can; the first to be done serves at once, and it has failed when all have.
-Sites with managers of their own are asked by messages (`leasehold.service.engine.remote_jobs`): what is noted of
-their builds here, and what becomes of it, is the same as of others.
+Sites with managers of their own, and peers, are asked by messages (`leasehold.service.engine.remote_jobs`): what is
+noted of their builds here, and what becomes of it, is the same as of others. An image of a peer is called
+``peer:image``: only those that the same peer has told of can be the same image.
 """
 
 from collections import defaultdict
@@ -15,6 +16,7 @@ import structlog
 
 from leasehold.jobs.effects import BuildImage
 from leasehold.jobs.events import ImageBuilt, ImageFailed, ImagesSeen, JobEvent
+from leasehold.jobs.job import behind, hops_to, provider_of
 from leasehold.jobs.state import build_key
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts
@@ -31,9 +33,10 @@ from leasehold.service.store.rows import IMAGES, ImageRow
 THERE, BUILDING, FAILED = "there", "building", "failed"
 NOWHERE = "no site can build it now"
 NOTHING_BUILT = "no images can be built here now"
+NO_ANSWER = "{} does not answer: {}"
 
 MOST_ORDERED = 20
-"""So many images may be waited for by the gateway of a site at once."""
+"""So many images may be waited for at once by the gateway of a site, and by each peer."""
 
 MOST_FAILED = 100
 """So many images that could not be built are remembered; then the oldest is forgotten."""
@@ -43,10 +46,45 @@ _log = structlog.get_logger("leasehold.images")
 
 
 @dataclass(frozen=True, slots=True)
-class BuildAnswer:
-    """What has become of an image for which the gateway of this site waits under ``key``; with ``why`` nothing."""
+class ImageSource:
+    """Who tells of images: the manager of a site, or a peer, which tells of several sites.
 
+    ``sites``  those of a peer whose images are believed, as they are called here; None: it is the manager of a site
+    """
+
+    name: str
+    sites: Collection[str] | None = None
+
+    def site(self, site: str) -> str:
+        """Give the name here of a site that it calls so: "" for its only one."""
+        return self.name if self.sites is None else behind(self.name, site)
+
+    def is_believed(self, site: str) -> bool:
+        """Whether it may tell of a site, by its name here."""
+        return self.sites is None or site in self.sites
+
+    def called(self, image: str) -> str:
+        """Give the name here of an image that it calls so at a site."""
+        return image if self.sites is None else behind(self.name, image)
+
+    def place(self, told: str) -> tuple[str, str]:
+        """Give the site, and the name, of an image that it tells of as this."""
+        if self.sites is None:
+            return self.name, told
+        site, _, image = told.partition("/")
+        return self.site(site), self.called(image) if image else ""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAnswer:
+    """What has become of an image for which somebody waits under ``key``; with ``why`` nothing.
+
+    ``endpoint``  who waits: the gateway of this site, or a peer
+    """
+
+    endpoint: str
     key: str
+    site: str
     image: ImageFacts | None
     why: str = ""
     again: bool = False
@@ -56,7 +94,9 @@ class ImageRepository:
     """Takes in what is seen of images, and has them built by background tasks.
 
     ``buildable``  what can be built where
-    ``answers``    what is to be said to the gateway of this site, where it has one, of images that it waits for
+    ``answers``    what is to be said to the gateway of this site, and to peers, of images that they wait for
+    ``own``        the sites here that have images
+    ``changes``    counts what is noted of any image
     """
 
     def __init__(
@@ -70,7 +110,7 @@ class ImageRepository:
     ) -> None:
         """Begin with those in the store; what was being built is built again.
 
-        ``awaited`` have images; ``is_lost`` says of a site with a manager of its own whether that is silent.
+        ``awaited`` have images; ``is_lost`` says of a manager, or a peer, whether it is silent.
         """
         self.rows: dict[tuple[str, str], ImageRow] = {(row.name, row.site): row for row in rows}
         self.buildable = buildable
@@ -78,8 +118,9 @@ class ImageRepository:
         self._unit = unit
         self._tasks = tasks
         tasks.builds += [Build(row.name, row.site, row.packages) for row in rows if row.state == BUILDING]
-        self._own = frozenset(awaited)
-        self._awaited = set(self._own)
+        self.own = frozenset(awaited)
+        self.changes = 0
+        self._awaited = set(self.own)
         self._is_lost = is_lost
 
     # What is seen
@@ -94,10 +135,26 @@ class ImageRepository:
         self.buildable.see(command.site, command.buildable)
         return self.heard(command.site)
 
-    def hear(self, site: str, told: ImagesTold, now_ms: int) -> list[JobEvent]:
-        """Take in what the manager of a site tells: images that are new or changed, and the names of all."""
-        self._see(map(_facts_told, told.images), site, set(told.names), now_ms)
-        return self.heard(site)
+    def hear(self, source: ImageSource, told: ImagesTold, now_ms: int) -> list[JobEvent]:
+        """Take in what is told: images that are new or changed, and the names of all.
+
+        Left out are those of sites of a peer that it has not told with their nodes.
+        """
+        names: defaultdict[str, set[str]] = defaultdict(set)
+        facts: defaultdict[str, list[ImageFacts]] = defaultdict(list)
+        for site, name in map(source.place, told.names):
+            names[site].add(name)
+        for image in told.images:
+            site, name = source.place(image.name)
+            if name and name in names[site] and source.is_believed(site):
+                facts[site].append(_facts_told(image, name))
+        for site in sorted({source.name, *self._sites_of(source.name), *facts}):
+            self._see(facts[site], site, names[site], now_ms)
+        return self.heard(source.name)
+
+    def _sites_of(self, provider: str) -> set[str]:
+        """Name the sites that a manager, or a peer, has told images of."""
+        return {site for _, site in self.rows if provider_of(site) == provider}
 
     def _see(self, images: Iterable[ImageFacts], site: str, names: Collection[str], now_ms: int) -> None:
         """Keep what is there; of what is being built under that name the builder has the last word."""
@@ -109,18 +166,40 @@ class ImageRepository:
             if where == site and name not in names:
                 self._drop(name, site)
 
-    def hear_buildable(self, site: str, told: BuildableTold) -> list[JobEvent]:
-        """Take in what the manager of a site tells of what can be built there."""
-        return self.heard(site) if self.buildable.hear(site, told) else []
+    def hear_buildable(self, source: ImageSource, told: BuildableTold) -> list[JobEvent]:
+        """Take in what is told of what can be built at a site, unless a peer has not told that with its nodes."""
+        site = source.site(told.site)
+        if not source.is_believed(site):
+            return []
+        base = source.called(told.base) if told.base else ""
+        return self.heard(source.name) if self.buildable.hear(site, told, base) else []
 
-    def forget(self, site: str) -> list[JobEvent]:
-        """Forget the images of a site that will not come back; what was being built there is built nowhere else."""
-        self.buildable.forget(site)
-        rows = [row for (_, where), row in self.rows.items() if where == site]
+    def forget(self, provider: str) -> list[JobEvent]:
+        """Forget all that a manager, or a peer, has told: it will not come back."""
+        return self._forget(self._sites_of(provider) | self.buildable.sites_of(provider), provider)
+
+    def forget_others(self, source: ImageSource) -> list[JobEvent]:
+        """Forget what a peer has told of sites that it tells of no more."""
+        there = self._sites_of(source.name) | self.buildable.sites_of(source.name)
+        return self._forget({site for site in there if not source.is_believed(site)}, source.name)
+
+    def _forget(self, sites: Collection[str], provider: str) -> list[JobEvent]:
+        """Forget the images of sites; what was being built there is built nowhere else."""
+        if not sites:
+            return []
+        for site in sites:
+            self.buildable.forget(site)
+        rows = [row for row in self.rows.values() if row.site in sites]
         for row in rows:
-            self._drop(row.name, site)
+            self._drop(row.name, row.site)
+            self._answer(row, None, NOWHERE, again=True)
         lost = [row.name for row in rows if row.state == BUILDING and not self._is_being_built(row.name)]
-        return [*(ImageFailed(key, NOWHERE, again=True) for key in lost), *(self.heard(site) if rows else [])]
+        return [*(ImageFailed(key, NOWHERE, again=True) for key in lost), *self.heard(provider)]
+
+    def forget_asker(self, endpoint: str) -> None:
+        """Answer somebody no more who will not come back."""
+        for row in [row for row in self.rows.values() if any(who == endpoint for who, _ in row.asked)]:
+            self._keep(replace(row, asked=tuple(one for one in row.asked if one[0] != endpoint)))
 
     def heard(self, site: str) -> list[JobEvent]:
         """Stop waiting for the images of a site: they were reported, or will not be for some time."""
@@ -128,22 +207,28 @@ class ImageRepository:
         return [] if self._awaited else [self._catalogue()]
 
     def lose(self, site: str, why: str, now_ms: int) -> list[JobEvent]:
-        """A site does not answer: what a manager was building there has failed, unless it is heard later."""
-        if site in self._own:
+        """A site, or a peer, does not answer: what it was building has failed, unless it is heard later."""
+        if site in self.own:
             return []
-        keys = [name for (name, where), row in self.rows.items() if where == site and row.state == BUILDING]
-        problem = f"{site} does not answer: {why}"
-        return [event for key in keys for event in self.failed(JobImageFailed(key, site, problem, again=True), now_ms)]
+        keys = [key for key, row in self.rows.items() if provider_of(row.site) == site and row.state == BUILDING]
+        problem = NO_ANSWER.format(site, why)
+        lost = (JobImageFailed(name, where, problem, again=True) for name, where in keys)
+        return [event for one in lost for event in self.failed(one, now_ms)]
 
     def is_at(self, image: str, site: str) -> bool:
         """Whether machines of a site can have this image."""
         row = self.rows.get((image, site))
         return row is not None and row.state == THERE
 
-    def buildable_here(self) -> tuple[bool, Buildable | None]:
-        """Whether it is known what can be built at the site here, and that; of one without images nothing is."""
-        found = (self.buildable.at(site) for site in sorted(self._own))
-        return bool(self._own) and not self._awaited, next((one for one in found if one is not None), None)
+    @property
+    def are_known(self) -> bool:
+        """Whether there are sites here that have images, and all of them were heard."""
+        return bool(self.own) and not self._awaited
+
+    def buildable_at(self, site: str) -> tuple[bool, Buildable | None]:
+        """Whether it is known what can be built at a site, and that; of one without images nothing is."""
+        is_known = not self._awaited if site in self.own else self.buildable.was_told(site)
+        return is_known, self.buildable.at(site)
 
     # What is built
 
@@ -163,31 +248,42 @@ class ImageRepository:
         if site in self.buildable.sites_for(made.base, made.packages):
             self._begin(Build(image, site, made.packages), made.base, now_ms)
 
-    def build_to_order(self, wanted: BuildWanted, now_ms: int) -> None:
-        """Have an image built here for the gateway of this site, as for a job of its own; else answer why not."""
-        packages = frozenset(wanted.packages)
-        site, why = self._site_for(wanted.base, packages)
+    def build_to_order(self, wanted: BuildWanted, endpoint: str, now_ms: int) -> None:
+        """Have an image built for the gateway of this site, or a peer, as for a job here; else answer why not.
+
+        It is built at the site that is named, be that one's own or not; the gateway of this site names none.
+        """
+        packages, asker = frozenset(wanted.packages), (endpoint, wanted.key)
+        site = wanted.site or min(self.own, default="")
         key = build_key(wanted.base, packages)
         row = self.rows.get((key, site))
-        if row is not None and row.state == BUILDING:
-            asked = (*(one for one in row.asked if one != wanted.key), wanted.key)
-            self._keep(replace(row, asked=asked))
-        elif why:
-            self.answers.append(BuildAnswer(wanted.key, None, why, again=True))
-        else:
-            self._begin(Build(key, site, packages), wanted.base, now_ms, (wanted.key,))
-
-    def _site_for(self, base: str, packages: Installed) -> tuple[str, str]:
-        """Give the site here that can build this, or one and why it cannot; while nobody has looked, it may."""
-        site = min(self._own, default="")
-        waiting = sum(len(row.asked) for row in self.rows.values())
+        is_begun = row is not None and row.state == BUILDING
+        if row is not None and is_begun and asker in row.asked:
+            return
+        waiting = sum(who == endpoint for one in self.rows.values() for who, _ in one.asked)
         if waiting >= MOST_ORDERED:
-            return site, f"more than {MOST_ORDERED} images are wanted at once"
-        able = [one for one in self.buildable.sites_for(base, packages) if one in self._own]
-        if able or site in self._awaited:
-            return able[0] if able else site, ""
+            why = f"more than {MOST_ORDERED} images are wanted at once"
+        else:
+            why = "" if is_begun else self._why_not_at(site, wanted.base, packages)
+        if why:
+            self.answers.append(BuildAnswer(endpoint, wanted.key, wanted.site, None, why, again=True))
+        elif row is not None and is_begun:
+            self._keep(replace(row, asked=(*row.asked, asker)))
+        else:
+            self._begin(Build(key, site, packages), wanted.base, now_ms, (asker,))
+
+    def _why_not_at(self, site: str, base: str, packages: Installed) -> str:
+        """Say why a site cannot build this, "" where it can; while nobody has looked, it may."""
+        if self._is_silent(site):
+            return f"{provider_of(site)} does not answer"
+        if site in self._awaited:
+            return ""
         found = self.buildable.at(site)
-        return site, NOTHING_BUILT if found is None else why_not(found, base, packages)
+        return NOTHING_BUILT if found is None else why_not(found, base, packages)
+
+    def _answer(self, row: ImageRow, image: ImageFacts | None, why: str = "", *, again: bool = False) -> None:
+        """Answer all who wait for an image."""
+        self.answers += [BuildAnswer(endpoint, key, row.site, image, why, again) for endpoint, key in row.asked]
 
     def built(self, command: JobImageBuilt, now_ms: int) -> list[JobEvent]:
         """Put an image into the catalogue."""
@@ -195,7 +291,7 @@ class ImageRepository:
         row = _row(command.image, command.site, self.rows.get((command.image.name, command.site)), now_ms)
         if before is not None:
             row = replace(row, base=before.base, packages=before.packages)
-            self.answers += [BuildAnswer(key, command.image) for key in before.asked]
+            self._answer(before, command.image)
         self._keep(row)
         return [ImageBuilt(command.key, self._image(command.image.name)), *self.heard(command.site)]
 
@@ -203,24 +299,25 @@ class ImageRepository:
         """Note that a site could not build an image; the waiting jobs fail once no site can."""
         row = self.rows.get((command.key, command.site))
         if row is not None and row.state != THERE:
-            self.answers += [BuildAnswer(key, None, command.why, command.again) for key in row.asked]
+            self._answer(row, None, command.why, again=command.again)
             self._keep(replace(row, state=FAILED, problem=command.why, since_ms=now_ms, asked=()))
             self._forget_the_oldest()
         return [] if self._is_being_built(command.key) else [ImageFailed(command.key, command.why, command.again)]
 
-    def hear_built(self, site: str, told: BuildTold, now_ms: int) -> list[JobEvent]:
-        """Take in what has come of a build that the manager of a site was asked for.
+    def hear_built(self, source: ImageSource, told: BuildTold, now_ms: int) -> list[JobEvent]:
+        """Take in what has come of a build that a manager, or a peer, was asked for.
 
         It has failed where the image has not what was asked for. What was not asked for says nothing, as of an image
         that the site has told meanwhile.
         """
+        site = source.site(told.site)
         row = self.rows.get((told.key, site))
         if row is None or row.state == THERE:
             _log.warning("nobody has asked for the image that was built", site=site, key=told.key)
             return []
         if told.image is None:
             return self.failed(JobImageFailed(told.key, site, told.problem, told.again), now_ms)
-        facts = _facts_told(told.image)
+        facts = _facts_told(told.image, source.called(told.image.name))
         why = self._is_wrong(row, facts)
         if why:
             problem = one_line(f"{site} says that it has built {facts.name}, and {why}")
@@ -237,12 +334,12 @@ class ImageRepository:
         return "that is what another one is called that it is building" if is_other else ""
 
     def _is_silent(self, site: str) -> bool:
-        return site not in self._own and self._is_lost(site)
+        return site not in self.own and self._is_lost(provider_of(site))
 
     def _is_being_built(self, key: str) -> bool:
         return any(name == key and row.state == BUILDING for (name, _), row in self.rows.items())
 
-    def _begin(self, build: Build, base: str, now_ms: int, asked: tuple[str, ...] = ()) -> None:
+    def _begin(self, build: Build, base: str, now_ms: int, asked: tuple[tuple[str, str], ...] = ()) -> None:
         before = self.rows.get((build.key, build.site))
         if before is not None and before.state == BUILDING:
             return
@@ -284,10 +381,12 @@ class ImageRepository:
         key = (row.name, row.site)
         before = self.rows.get(key)
         if before is None or before != replace(row, seen_ms=before.seen_ms):
+            self.changes += 1
             self._unit.put(IMAGES, row)
         self.rows[key] = row
 
     def _drop(self, name: str, site: str) -> None:
+        self.changes += 1
         del self.rows[name, site]
         self._unit.remove(IMAGES, name=name, site=site)
 
@@ -303,6 +402,7 @@ class ImageRepository:
         return self._as_one([row for (called, _), row in self.rows.items() if called == name and row.state == THERE])
 
     def _as_one(self, there: list[ImageRow]) -> Image:
+        there = _same(there)
         row = there[0]
         needs = Amounts(memory_mib=row.least_memory_mib, disk_mib=-(-row.size_bytes // _MIB))
         sites = frozenset(one.site for one in there)
@@ -311,9 +411,15 @@ class ImageRepository:
         return Image(row.name, row.software, row.size_bytes, needs, sites, frozenset(able) - sites)
 
 
-def _facts_told(told: ImageTold) -> ImageFacts:
-    """Give an image as the manager of its site tells it."""
-    return ImageFacts(**dict(told) | {"software": frozenset(told.software)})
+def _same(rows: list[ImageRow]) -> list[ImageRow]:
+    """Leave out those that have the name of another by chance: one of a peer is none of one's own."""
+    nearest = min(hops_to(row.site) for row in rows)
+    return [row for row in rows if hops_to(row.site) == nearest]
+
+
+def _facts_told(told: ImageTold, name: str) -> ImageFacts:
+    """Give an image as it is told, under its name here."""
+    return ImageFacts(**dict(told) | {"software": frozenset(told.software), "name": name})
 
 
 def _row(facts: ImageFacts, site: str, before: ImageRow | None, now_ms: int) -> ImageRow:

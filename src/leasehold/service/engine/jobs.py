@@ -52,7 +52,7 @@ from leasehold.service.drivers.protocol import Observation
 from leasehold.service.engine.attempts import AttemptTracker, Speeds, metadata_of, request_of
 from leasehold.service.engine.buildable import BuildableRepository
 from leasehold.service.engine.context import EngineContext
-from leasehold.service.engine.images import ImageRepository
+from leasehold.service.engine.images import ImageRepository, ImageSource
 from leasehold.service.engine.job_repository import JobRepository, OutputQuota, Try
 from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.nodes import NodeRepository, NodeSource
@@ -281,6 +281,7 @@ class JobController:
         """Take in what a peer tells of the nodes of its sites, as far as requests from here may reach them."""
         self.is_used = True
         ages_ms, closed = self.peer_sites.hear(peer, told.sites), self.not_lending
+        self._inbox += self.images.forget_others(ImageSource(peer, ages_ms.keys()))
         source = NodeSource(peer, ages_ms, self.peer_sites.turns(closed), is_peer=True)
         self._inbox += self.nodes.hear(source, told, closed, now_ms)
 
@@ -289,24 +290,29 @@ class JobController:
         self.is_used = True
         self._inbox += self.nodes.hear_offers(site, told, self.not_lending, now_ms)
 
-    def hear_of_images(self, site: str, told: ImagesTold, now_ms: int) -> None:
-        """Take in what the manager of a site tells of its images."""
+    def hear_of_images(self, name: str, told: ImagesTold, now_ms: int) -> None:
+        """Take in what the manager of a site, or a peer, tells of images."""
         self.is_used = True
-        self._inbox += self.images.hear(site, told, now_ms)
+        self._inbox += self.images.hear(self._source(name), told, now_ms)
 
-    def hear_of_buildable(self, site: str, told: BuildableTold) -> None:
-        """Take in what the manager of a site tells of what can be built there."""
+    def hear_of_buildable(self, name: str, told: BuildableTold) -> None:
+        """Take in what the manager of a site, or a peer, tells of what can be built."""
         self.is_used = True
-        self._inbox += self.images.hear_buildable(site, told)
+        self._inbox += self.images.hear_buildable(self._source(name), told)
 
-    def build_to_order(self, wanted: BuildWanted, now_ms: int) -> None:
-        """Have an image built here for the gateway of this site."""
+    def build_to_order(self, wanted: BuildWanted, endpoint: str, now_ms: int) -> None:
+        """Have an image built for the gateway of this site, or for a peer."""
         self.is_used = True
-        self.images.build_to_order(wanted, now_ms)
+        self.images.build_to_order(wanted, endpoint, now_ms)
 
-    def hear_of_build(self, site: str, told: BuildTold, now_ms: int) -> None:
-        """Take in what has come of a build that the manager of a site was asked for."""
-        self._inbox += self.images.hear_built(site, told, now_ms)
+    def hear_of_build(self, name: str, told: BuildTold, now_ms: int) -> None:
+        """Take in what has come of a build that the manager of a site, or a peer, was asked for."""
+        self._inbox += self.images.hear_built(self._source(name), told, now_ms)
+
+    def _source(self, name: str) -> ImageSource:
+        """Give a manager, or a peer, as one that tells of images."""
+        is_peer = self._core.gateway.registry.remotes[name].is_peer
+        return ImageSource(name, frozenset(self.peer_sites.of(name)) if is_peer else None)
 
     def forget_site(self, site: str) -> None:
         """Forget a site with a manager of its own, or a peer, that will not come back."""

@@ -54,6 +54,10 @@ class PeerSites:
         """Give one; None for a site that is not a peer's, or was never told."""
         return self._sites.get(site)
 
+    def of(self, peer: str) -> list[str]:
+        """List those of a peer that may be used."""
+        return [site for site in self._sites if provider_of(site) == peer]
+
     def hear(self, peer: str, told: Iterable[SiteTold]) -> dict[str, int]:
         """Take in which sites a peer tells of; gives how old is what it knows of each that may be used, in ms.
 

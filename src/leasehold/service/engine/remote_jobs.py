@@ -1,11 +1,12 @@
 """Jobs across gateways and sites with managers of their own: both ends of what they say to each other about jobs.
 
 At the site, the gateway is told of nodes and images, of what can be built, and of nodes that offer themselves: what is
-not as it was told, one message of each kind at a time, and the next when that has arrived. A gateway tells its peers of
-nodes alone, in the same way: of its own, and of those that it was told. So no more than these wait
+not as it was told, one message of each kind at a time, and the next when that has arrived. A gateway tells its peers in
+the same way of all but offers: of its own sites, and of those that it was told. So no more than these wait
 while the line is cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler
 of jobs, as if its own sites had been looked at. What the gateway wants built there is asked for once, in the step in
-which that is noted; the site notes who waits for it, builds it as for a job of its own, and answers once.
+which that is noted; the site notes who waits for it, builds it as for a job of its own, and answers once. A peer does
+the same, and asks on where the site is further away.
 """
 
 import json
@@ -14,17 +15,17 @@ from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.jobs.job import name_there, provider_of, site_of
+from leasehold.jobs.job import image_there, name_there, provider_of, site_of, site_there
 from leasehold.jobs.offers import MOST_STANDING
 from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.model.errors import InvalidField
 from leasehold.service.commands import GuestFiles, GuestOutput, Submit
 from leasehold.service.drivers.bounds import one_line
-from leasehold.service.drivers.facts import Buildable, ImageFacts, Output
+from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.attempts import AttemptStatus, shortened
 from leasehold.service.engine.context import EngineContext
-from leasehold.service.engine.images import THERE
+from leasehold.service.engine.image_reporter import ImageReporter, image_told, is_sound, name_told, software_told
 from leasehold.service.engine.jobs import JobController
 from leasehold.service.engine.message_log import MessageLog
 from leasehold.service.engine.nodes import NOT_LISTED, SITE_CLOSED
@@ -33,10 +34,7 @@ from leasehold.service.errors import NoSuchSite
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
     MOST_OF_A_PEER,
-    MOST_PACKAGES,
-    MOST_PARTS,
     MOST_SITES,
-    MOST_SOFTWARE_BYTES,
     MOST_TOLD,
     MOST_WRITTEN_BYTES,
     BuildableTold,
@@ -47,7 +45,6 @@ from leasehold.service.messages.about_jobs import (
     FilesSent,
     FilesWanted,
     ImagesTold,
-    ImageTold,
     LookWanted,
     NodeOffered,
     NodesOffered,
@@ -59,12 +56,13 @@ from leasehold.service.messages.about_jobs import (
     SoftwareTold,
 )
 from leasehold.service.messages.endpoints import GATEWAY, asking, asking_peer
-from leasehold.service.messages.site_status import LONGEST_NAME, MOST_IMAGES
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import ImageRow, LeaseRow, NodeRow, OutputFile
+from leasehold.service.store.rows import LeaseRow, NodeRow, OutputFile
 
 _NOTHING = "the site has nothing of it"
-FOR_THE_GATEWAY = "images are built for the gateway of this site alone"
+NOT_FOR_ITS_LIKE = "images are built for the gateway of this site, and for peers"
+UNSOUND = "the image was built, but its name cannot be told"
+NOT_TOLD = "{} is no site here that was told with its nodes"
 
 
 @dataclass(slots=True)
@@ -74,6 +72,7 @@ class _Listing:
     ``number``       of the listing, and of the last one where this ``is_begun`` not yet
     ``nodes``        what was told of each, and its software
     ``is_complete``  whether it was told of all
+    ``sites``        of which sites a peer was told
     ``state``        all that what is told follows from, as it was when it was told last
     """
 
@@ -81,44 +80,40 @@ class _Listing:
     is_begun: bool = False
     nodes: dict[str, tuple[NodeTold, Installed]] = field(default_factory=dict)
     is_complete: bool = False
+    sites: tuple[SiteTold, ...] = ()
     state: object = None
 
 
-@dataclass(slots=True)
-class _BuildableListing:
-    """What the gateway was told of what can be built here.
-
-    ``number``   of the listing
-    ``found``    what was told, or is being told; None: that nothing can be built
-    ``parts``    what is told of it, in so many messages; none before the first listing
-    ``told``     how many of them were
-    """
-
-    number: int = 0
-    found: Buildable | None = None
-    parts: list[SoftwareTold] = field(default_factory=list)
-    told: int = 0
-
-
 class NodeReporter:
-    """Tells one endpoint of the nodes here: what is not as it was told, once the last message has arrived."""
+    """Tells one endpoint of nodes and images: what is not as it was told, once the last message has arrived."""
 
-    endpoint: str
-
-    def __init__(self, jobs: JobController, log: MessageLog) -> None:
+    def __init__(self, jobs: JobController, log: MessageLog, endpoint: str) -> None:
+        """``endpoint`` is the one that is told."""
+        self.endpoint = endpoint
         self._jobs = jobs
         self._log = log
         self._listing = _Listing()
         self._nodes_message = 0
+        self._images = ImageReporter(jobs, log, endpoint)
 
-    def tell_anew(self, now_ms: int) -> None:  # noqa: ARG002 - some tell of offers, too
-        """Tell all nodes once more: whoever is told believes that some have failed, or has not kept them."""
+    def tell_anew(self, now_ms: int, *, images: bool) -> None:  # noqa: ARG002 - some tell of offers, too
+        """Tell all nodes once more: whoever is told believes that some have failed, or has not kept them.
+
+        ``images``  and all images, and what can be built: it has not kept them
+        """
         self._listing = _Listing(self._listing.number)
+        if images:
+            self._images.tell_anew()
 
     def tell(self, now_ms: int) -> None:
         """Tell what is not as it was told, unless the last of it is still on its way."""
-        if self._jobs.is_used and self._log.has_arrived(self.endpoint, self._nodes_message):
+        if not self._jobs.is_used:
+            return
+        if self._log.has_arrived(self.endpoint, self._nodes_message):
             self._tell_nodes(now_ms)
+        with_images = self._with_images()
+        if with_images is not None:
+            self._images.tell(with_images, now_ms)
 
     def _tell_nodes(self, now_ms: int) -> None:
         listing, state = self._listing, self._state()
@@ -153,6 +148,7 @@ class NodeReporter:
             age_ms=_age_ms(rows.values(), now_ms),
             sites=self._sites(rows, now_ms),
         )
+        listing.sites = told_nodes.sites
         self._nodes_message = self._log.send(self.endpoint, told_nodes.model_dump(mode="json"), now_ms)
 
     def _state(self) -> object:
@@ -165,6 +161,10 @@ class NodeReporter:
 
     def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:
         """Give the sites of these nodes, where there may be several."""
+        raise NotImplementedError
+
+    def _with_images(self) -> Mapping[str, str] | None:
+        """Give the sites whose images are told, and by which names, "" for the only one; None while nobody can say."""
         raise NotImplementedError
 
     def _told(self, name: str, row: NodeRow) -> NodeTold:
@@ -202,15 +202,11 @@ def _age_ms(rows: Iterable[NodeRow], now_ms: int) -> int:
 
 
 class PeerReporter(NodeReporter):
-    """Tells a peer of the nodes that it may use here, and beyond.
-
-    Whatever belongs to another machine is left out: images, with what could be built, and hosts for them.
-    """
+    """Tells a peer of the nodes that it may use here, and beyond, and of the images at the same sites."""
 
     def __init__(self, jobs: JobController, log: MessageLog, gateway: Gateway, peer: str) -> None:
         """``peer`` is its name."""
-        super().__init__(jobs, log)
-        self.endpoint = asking(peer)
+        super().__init__(jobs, log, asking(peer))
         self._gateway = gateway
         self._peer = peer
 
@@ -229,7 +225,7 @@ class PeerReporter(NodeReporter):
 
     def _rows(self) -> dict[str, NodeRow]:
         rows = self._jobs.nodes.of_sites(sorted(self._may_use())[:MOST_SITES])
-        there = {row.name: row for row in rows if row.problem != NOT_LISTED and _is_sound(row.name)}
+        there = {row.name: row for row in rows if row.problem != NOT_LISTED and is_sound(row.name)}
         return {name: there[name] for name in nsmallest(MOST_OF_A_PEER, there)}
 
     def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:
@@ -241,50 +237,44 @@ class PeerReporter(NodeReporter):
             may_use[site].model_copy(update={"age_ms": _age_ms(there, now_ms)}) for site, there in by_site.items()
         )
 
+    def _with_images(self) -> Mapping[str, str] | None:
+        """It believes nothing of sites that were not told with their nodes."""
+        return {one.name: one.name for one in self._listing.sites} if self._listing.is_begun else None
+
     def _told(self, name: str, row: NodeRow) -> NodeTold:
         is_own, problem = row.site in self._gateway.sites, row.problem
         if problem and not is_own:
             problem = f"{row.site}: {problem}"
         if not problem and provider_of(row.site) in self._closed():
             problem = SITE_CLOSED
-        less = {"problem": one_line(problem), "is_host": False}
-        return super()._told(name, row).model_copy(update=less)
+        return super()._told(name, row).model_copy(update={"problem": one_line(problem)})
 
 
 class SiteReporter(NodeReporter):
     """Tells the gateway of the nodes and images here, where there is a gateway: once it has been heard of."""
 
-    endpoint = GATEWAY
-
     def __init__(self, jobs: JobController, log: MessageLog) -> None:
-        super().__init__(jobs, log)
+        super().__init__(jobs, log, GATEWAY)
         self._offers: dict[str, int] = {}
         """Until when the offers are valid that the gateway was told of, by node."""
         self._offers_since_ms = 0
         """Nodes that were seen earlier cannot offer themselves: the gateway believes that they have failed since."""
         self._offers_message = 0
-        self._images: dict[str, ImageTold] | None = None
-        self._images_message = 0
-        self._buildable = _BuildableListing()
-        self._buildable_message = 0
 
-    def tell_anew(self, now_ms: int) -> None:
+    def tell_anew(self, now_ms: int, *, images: bool) -> None:
         """Tell all nodes once more; offers follow when they are seen."""
-        super().tell_anew(now_ms)
+        super().tell_anew(now_ms, images=images)
         self._offers.clear()
         self._offers_since_ms = now_ms
 
     def tell(self, now_ms: int) -> None:
         """Tell what is not as it was told, of each kind unless the last of it is still on its way."""
         super().tell(now_ms)
-        if not self._jobs.is_used:
-            return
-        if self._log.has_arrived(GATEWAY, self._offers_message):
+        if self._jobs.is_used and self._log.has_arrived(GATEWAY, self._offers_message):
             self._tell_offers(now_ms)
-        if self._log.has_arrived(GATEWAY, self._images_message):
-            self._tell_images(now_ms)
-        if self._log.has_arrived(GATEWAY, self._buildable_message):
-            self._tell_buildable(now_ms)
+
+    def _with_images(self) -> Mapping[str, str]:
+        return dict.fromkeys(self._jobs.images.own, "")
 
     # Nodes
 
@@ -294,7 +284,7 @@ class SiteReporter(NodeReporter):
     def _rows(self) -> dict[str, NodeRow]:
         nodes = self._jobs.nodes
         named = ((name_there(row.name), row) for row in nodes.rows.values() if row.problem != NOT_LISTED)
-        return {name: row for name, row in named if _is_sound(name)}
+        return {name: row for name, row in named if is_sound(name)}
 
     def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:  # noqa: ARG002 - it has one
         return ()
@@ -326,53 +316,6 @@ class SiteReporter(NodeReporter):
             return None
         return row if known is not None and known[1] == row.software else None
 
-    # Images
-
-    def _tell_images(self, now_ms: int) -> None:
-        rows = [row for row in self._jobs.images.rows.values() if row.state == THERE and _is_sound(row.name)]
-        rows = sorted(rows, key=lambda row: row.name)[:MOST_IMAGES]
-        known = {} if self._images is None else self._images
-        names = tuple(row.name for row in rows)
-        if self._images is None and not rows:
-            return
-        size, images = 0, list[ImageTold]()
-        for row in rows:
-            told = _image_told(row)
-            if known.get(row.name) != told:
-                size += len(told.model_dump_json())
-                if images and size > MOST_BYTES:
-                    break
-                images.append(told)
-        gone = known.keys() - set(names)
-        if not images and not gone:
-            return
-        self._images = {name: told for name, told in known.items() if name not in gone} | {i.name: i for i in images}
-        there = tuple(name for name in names if name in self._images)
-        body = ImagesTold(images=tuple(images), names=there).model_dump(mode="json")
-        self._images_message = self._log.send(GATEWAY, body, now_ms)
-
-    def _tell_buildable(self, now_ms: int) -> None:
-        """Tell the next part of what can be built; from the beginning where that has changed."""
-        listing, (is_known, found) = self._buildable, self._jobs.images.buildable_here()
-        if not is_known:
-            return
-        if found is not None and not _is_sound(found.base):
-            found = None
-        if found is not listing.found or not listing.parts:
-            parts: list[SoftwareTold] = [()] if found is None else _in_parts(found.packages)
-            listing = self._buildable = _BuildableListing(max(now_ms, listing.number + 1), found, parts)
-        if listing.told == len(listing.parts):
-            return
-        told = BuildableTold(
-            listing=listing.number,
-            part=listing.told,
-            parts=len(listing.parts),
-            base="" if found is None else found.base,
-            packages=listing.parts[listing.told],
-        )
-        listing.told += 1
-        self._buildable_message = self._log.send(GATEWAY, told.model_dump(mode="json"), now_ms)
-
 
 class _NodesMessage:
     """Nodes that are told in one message, and their software, each list of it once."""
@@ -386,7 +329,7 @@ class _NodesMessage:
 
     def add(self, told: NodeTold, software: Installed | None) -> bool:
         """Add a node, and its software where that is not known; False where there is no room for it."""
-        listed = None if software is None or software in self._numbers else _software_told(software)
+        listed = None if software is None or software in self._numbers else software_told(software)
         size = len(told.model_dump_json()) + (0 if listed is None else _size(listed))
         if self.nodes and (self._size + size > MOST_BYTES or len(self.nodes) >= MOST_TOLD):
             self.is_full = True
@@ -402,48 +345,8 @@ class _NodesMessage:
         return True
 
 
-def _is_sound(name: str) -> bool:
-    """Whether a name can be told: nobody could call anything else by its name."""
-    return name.isprintable() and 0 < len(name) <= LONGEST_NAME
-
-
-def _software_told(software: Installed) -> SoftwareTold:
-    """Give what is installed by its names, as much of it as may be told."""
-    found, size = list[tuple[str, str]](), 0
-    for one in sorted(pair for pair in software if "".join(pair).isprintable()):
-        size += len(json.dumps(one)) + 1
-        if size > MOST_SOFTWARE_BYTES:
-            break
-        found.append(one)
-    return tuple(found)
-
-
-def _in_parts(packages: Installed) -> list[SoftwareTold]:
-    """Divide packages into what one message may tell, in the order of their names; as many as may be told."""
-    parts, size = [list[tuple[str, str]]()], 0
-    for one in sorted(pair for pair in packages if _is_sound(pair[0]) and len(pair[1]) <= LONGEST_NAME):
-        if not "".join(one).isprintable():
-            continue
-        more = len(json.dumps(one)) + 1
-        if size + more > MOST_SOFTWARE_BYTES or len(parts[-1]) >= MOST_PACKAGES:
-            parts.append([])
-            size = 0
-        size += more
-        parts[-1].append(one)
-    return [tuple(part) for part in parts[:MOST_PARTS]]
-
-
 def _size(software: SoftwareTold) -> int:
     return len(json.dumps(software))
-
-
-def _image_told(row: ImageRow | ImageFacts) -> ImageTold:
-    return ImageTold(
-        name=row.name,
-        software=_software_told(row.software),
-        size_bytes=row.size_bytes,
-        least_memory_mib=row.least_memory_mib,
-    )
 
 
 class RemoteJobs:
@@ -479,18 +382,18 @@ class RemoteJobs:
             self._jobs.hear_of_offers(site, told, now_ms)
 
     def images_told(self, site: str, told: ImagesTold, now_ms: int) -> None:
-        """Take in what the manager of a site tells of its images."""
-        if self._is_site(site):
+        """Take in what the manager of a site, or a peer, tells of images."""
+        if self._is_remote(site):
             self._jobs.hear_of_images(site, told, now_ms)
 
     def buildable_told(self, site: str, told: BuildableTold) -> None:
-        """Take in what the manager of a site tells of what can be built there."""
-        if self._is_site(site):
+        """Take in what the manager of a site, or a peer, tells of what can be built."""
+        if self._is_remote(site):
             self._jobs.hear_of_buildable(site, told)
 
     def build_told(self, site: str, told: BuildTold, now_ms: int) -> None:
-        """Take in what has come of a build that the manager of a site was asked for."""
-        if self._is_site(site):
+        """Take in what has come of a build that the manager of a site, or a peer, was asked for."""
+        if self._is_remote(site):
             self._jobs.hear_of_build(site, told, now_ms)
 
     def command_told(self, lease_id: int, site: str, told: CommandTold) -> None:
@@ -539,21 +442,22 @@ class RemoteJobs:
                     self._looks[site] = self._log.send(site, LookWanted().model_dump(), now_ms)
 
     def take_up(self) -> None:
-        """Leave out of what is to be built again after a restart what managers were asked for: they know."""
-        self._builds_of_managers()
+        """Leave out of what is to be built again after a restart what others were asked for: they know."""
+        self._builds_of_others()
 
     def ask_for_builds(self, now_ms: int) -> None:
-        """Ask the managers of sites for what is to be built there."""
-        for build in self._builds_of_managers():
-            base = self._jobs.images.rows[build.key, build.site].base
-            wanted = BuildWanted(key=build.key, base=base, packages=tuple(sorted(build.packages)))
-            self._log.send(build.site, wanted.model_dump(mode="json"), now_ms)
+        """Ask the managers of sites, and peers, for what is to be built there."""
+        for build in self._builds_of_others():
+            base = image_there(self._jobs.images.rows[build.key, build.site].base, build.site)
+            packages = tuple(sorted(build.packages))
+            wanted = BuildWanted(key=build.key, site=site_there(build.site), base=base, packages=packages)
+            self._log.send(provider_of(build.site), wanted.model_dump(mode="json"), now_ms)
 
-    def _builds_of_managers(self) -> list[Build]:
-        """Take out what is to be built at sites with managers of their own."""
+    def _builds_of_others(self) -> list[Build]:
+        """Take out what is to be built at sites with managers of their own, and behind peers."""
         tasks = self._jobs.tasks
-        theirs = [build for build in tasks.builds if self._is_site(build.site)]
-        tasks.builds = [build for build in tasks.builds if not self._is_site(build.site)]
+        theirs = [build for build in tasks.builds if self._is_remote(provider_of(build.site))]
+        tasks.builds = [build for build in tasks.builds if not self._is_remote(provider_of(build.site))]
         return theirs
 
     def is_back(self, site: str, now_ms: int) -> None:
@@ -561,16 +465,17 @@ class RemoteJobs:
         if site not in self._asked_anew and self._is_remote(site) and self._jobs.nodes.is_lost(site):
             self.ask_anew(site, now_ms)
 
-    def ask_anew(self, site: str, now_ms: int) -> None:
-        """Have all nodes told once more."""
+    def ask_anew(self, site: str, now_ms: int, *, images: bool = False) -> None:
+        """Have all nodes told once more, or also ``images``, and what can be built."""
         self._asked_anew.add(site)
-        self._log.send(site, LookWanted(anew=True).model_dump(), now_ms)
+        self._log.send(site, LookWanted(anew=True, images=images).model_dump(), now_ms)
 
     def forget(self, site: str) -> None:
         """Forget a site, or one end of a peer, that will not come back."""
         self._reporters.pop(site, None)
         self._asked_anew.discard(site)
         self._looks.pop(site, None)
+        self._jobs.images.forget_asker(site)
         self._jobs.forget_site(site)
 
     def _is_remote(self, name: str) -> bool:
@@ -601,7 +506,7 @@ class RemoteJobs:
         """Look at the nodes here; and tell all of them, where that is wanted."""
         self._jobs.tasks.looks.update(self._core.gateway.sites)
         if asked.anew and gateway in self._reporters:
-            self._reporters[gateway].tell_anew(now_ms)
+            self._reporters[gateway].tell_anew(now_ms, images=asked.images)
 
     def placed_here(self, submit: Submit, gateway: str) -> Submit:
         """Give a request of a peer that has chosen nodes as one for the site of these; raises InvalidField.
@@ -616,30 +521,51 @@ class RemoteJobs:
         is_known = len(sites) == 1 and site in self._jobs.peer_sites.told_to(peer, [site])
         if not is_known or not all(name in self._jobs.nodes.rows for name in constraints.nodes):
             raise InvalidField("placed.nodes", constraints.nodes, "nodes of one site that was told")
-        names = tuple(map(name_there, constraints.nodes))
+        if constraints.image and not self._jobs.images.is_at(constraints.image, site):
+            raise InvalidField("placed.image", constraints.image, f"an image that is at {site}")
+        names, image = tuple(map(name_there, constraints.nodes)), image_there(constraints.image, site)
         by_nodes = self._jobs.is_planned_by_nodes(site)
         return replace(
             submit,
             request=replace(submit.request, domain=provider_of(site), on_nodes=names if by_nodes else ()),
-            metadata=replace(submit.metadata, constraints=replace(constraints, nodes=names)),
+            metadata=replace(submit.metadata, constraints=replace(constraints, nodes=names, image=image)),
         )
 
     def build_wanted(self, asked: BuildWanted, gateway: str, now_ms: int) -> None:
-        """Have an image built here for the gateway of this site, and for no one else."""
-        if gateway == GATEWAY:
-            self._jobs.build_to_order(asked, now_ms)
+        """Have an image built here for the gateway of this site, or at a site of which a peer was told."""
+        peer = asking_peer(gateway)
+        if gateway != GATEWAY and not peer:
+            refused, again = NOT_FOR_ITS_LIKE, False
         else:
-            refused = BuildTold(key=asked.key, problem=FOR_THE_GATEWAY)
-            self._log.send(gateway, refused.model_dump(mode="json"), now_ms)
+            refused, again = self._not_built_for(peer, asked.site) if peer else "", True
+        if refused:
+            told = BuildTold(key=asked.key, site=asked.site, problem=one_line(refused), again=again)
+            self._log.send(gateway, told.model_dump(mode="json"), now_ms)
+        else:
+            wanted = asked if peer else asked.model_copy(update={"site": ""})
+            self._jobs.build_to_order(wanted, gateway, now_ms)
+
+    def _not_built_for(self, peer: str, site: str) -> str:
+        """Say why nothing is built at a site for a peer; "" where it may be."""
+        if site not in self._jobs.peer_sites.told_to(peer, [site]):
+            return NOT_TOLD.format(site or "this")
+        if self._core.gateway.peering.terms[peer].max_vms == 0 or provider_of(site) in self._jobs.not_lending:
+            return f"{site}: {SITE_CLOSED}"
+        return ""
 
     def answer_builds(self, now_ms: int) -> None:
-        """Tell the gateway what has come of what it wanted built here."""
+        """Tell the gateway, and peers, what has come of what they wanted built here."""
         images = self._jobs.images
         answers, images.answers = images.answers, []
         for one in answers:
-            image = None if one.image is None else _image_told(one.image)
-            told = BuildTold(key=one.key, image=image, problem=one_line(one.why), again=one.again)
-            self._log.send(GATEWAY, told.model_dump(mode="json"), now_ms)
+            site = "" if one.endpoint == GATEWAY else one.site
+            image, why = None, one_line(one.why)
+            if one.image is not None and is_sound(name_told(one.image.name, site)):
+                image = image_told(one.image, one.image.name)
+            elif one.image is not None:
+                why = UNSOUND
+            told = BuildTold(key=one.key, site=site, image=image, problem=why, again=one.again)
+            self._log.send(one.endpoint, told.model_dump(mode="json"), now_ms)
 
     def output_wanted(self, asked: OutputWanted, gateway: str, open_lease: int | None, now_ms: int) -> None:
         """Have read what the command of a lease has written that came from this gateway, be it over or not."""

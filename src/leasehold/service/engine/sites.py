@@ -97,7 +97,9 @@ class PeerRepository:
         gateway = self._core.gateway
         self._core.hear(PeerAgreed(name, terms_with(row), now_ms))
         if before is not None and before.max_hops != row.max_hops and name in gateway.registry.remotes:
-            self._remote_sites.jobs.ask_anew(name, now_ms)  # some of its sites may be used now that could not be
+            self._remote_sites.jobs.ask_anew(
+                name, now_ms, images=True
+            )  # some of its sites may be used now that could not be
         what = "peer-added" if before is None else "peer-changed"
         terms = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms, "max_hops": row.max_hops}
         self._journal.site(name, what, now_ms, by=command.by, **terms)

@@ -49,6 +49,9 @@ MOST_WRITTEN_BYTES = 64 * 1024
 MOST_PARTS = 64
 """So many messages tell what can be built: some hundred thousand packages, in the order of their names."""
 
+MOST_PARTS_OF_A_PEER = 256
+"""So many of them a peer is told of all its sites, the first by name; no more are believed."""
+
 MOST_IN_AN_IMAGE = 200
 """So many packages are put into one image for a gateway: no job names more software."""
 
@@ -75,6 +78,7 @@ Size = Annotated[int, Field(strict=True, ge=0, le=LATEST_MS)]
 Line = Annotated[Text, Field(max_length=_MOST_LINE)]
 Hash = Annotated[str, StringConstraints(strict=True, pattern=SHA256)]
 SoftwareTold = Annotated[tuple[tuple[Text, Text], ...], Field(max_length=MOST_PACKAGES)]
+Site = Name | Literal[""]
 Package = tuple[Name, Annotated[Text, Field(max_length=LONGEST_NAME)]]
 
 
@@ -214,7 +218,11 @@ class ImageTold(_Body):
 
 
 class ImagesTold(_Body):
-    """Images of a site that are not as they were told before, and the names of all that it has."""
+    """Images that are not as they were told before, and the names of all.
+
+    A manager tells those of its site, by their names there; a gateway tells a peer those of several sites, named
+    ``site/image``, of sites that it has told with their nodes.
+    """
 
     kind: Literal["images"] = "images"
     images: Annotated[tuple[ImageTold, ...], Field(max_length=MOST_IMAGES)] = ()
@@ -224,12 +232,14 @@ class ImagesTold(_Body):
 class BuildableTold(_Body):
     """A part of what can be built at a site, as `leasehold.service.drivers.facts.Buildable`.
 
+    ``site``     of which site a peer is told; "" for the only one
     ``listing``  a number that differs from that of the listing before: this one counts when all its parts were told
     ``part``     which one, from 0, of so many ``parts``: they come in their order
     ``base``     from which image, the same in all parts; "" where nothing can be built
     """
 
     kind: Literal["buildable"] = "buildable"
+    site: Site = ""
     listing: Id
     part: Annotated[int, Field(strict=True, ge=0, lt=MOST_PARTS)]
     parts: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS)]
@@ -246,13 +256,15 @@ class BuildableTold(_Body):
 
 
 class BuildTold(_Body):
-    """What has come of a build that the gateway asked for: the image, or with a ``problem`` none.
+    """What has come of a build that the gateway, or a peer, asked for: the image, or with a ``problem`` none.
 
+    ``site``   where it was wanted, as in `BuildWanted`
     ``again``  whether another try may help
     """
 
     kind: Literal["built"] = "built"
     key: Text
+    site: Site = ""
     image: ImageTold | None = None
     problem: Line = ""
     again: Flag = False
@@ -356,19 +368,29 @@ class FilesWanted(_Body):
 
 
 class BuildWanted(_Body):
-    """The gateway asks for an image: these packages, with their versions, on top of a base; ``key`` is its own name."""
+    """The gateway, or a peer, asks for an image: these packages, with their versions, on top of a base.
+
+    ``key``   its own name for that
+    ``site``  at which of the sites that a peer was told; "" for the only one
+    """
 
     kind: Literal["build"] = "build"
     key: Text
+    site: Site = ""
     base: Name
     packages: Annotated[tuple[Package, ...], Field(min_length=1, max_length=MOST_IN_AN_IMAGE)]
 
 
 class LookWanted(_Body):
-    """What the gateway knows of nodes has proved wrong: they are to be looked at; ``anew``: and all told once more."""
+    """What the gateway knows of nodes has proved wrong: they are to be looked at.
+
+    ``anew``    and all are to be told once more
+    ``images``  and so are images, and what can be built
+    """
 
     kind: Literal["look"] = "look"
     anew: Flag = False
+    images: Flag = False
 
 
 AboutJobs = (

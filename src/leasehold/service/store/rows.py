@@ -345,12 +345,12 @@ class ImageRow:
     since_ms: int  # since when it stands so
     seen_ms: int
     base: str  # the image from which it is built, "" where that is not known
-    asked: tuple[str, ...]  # the keys under which the gateway of this site waits for it
+    asked: tuple[tuple[str, str], ...]  # who waits for it: the gateway of this site, or peers, and under which key each
 
 
 @dataclass(slots=True)
 class BuildableRow:
-    """A part of what can be built at a site with a manager of its own, as it was told in one listing.
+    """A part of what can be built at a site with a manager of its own, or behind a peer, as it was told in one listing.
 
     ``parts``  of how many; ``base``: from which image, "" where nothing can be built
     """
