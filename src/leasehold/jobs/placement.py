@@ -85,18 +85,26 @@ class PlaceFinder:
         return EvaluationTime(now_ms, self._settings.fresh_for_ms or FOR_EVER_MS)
 
     def find(
-        self, job: Job, now_ms: int, without: Collection[str] = (), *, among_first: bool = False
+        self,
+        job: Job,
+        now_ms: int,
+        without: Collection[str] = (),
+        *,
+        among_first: bool = False,
+        offered: Collection[str] = (),
     ) -> Place | Verdict:
         """Give the best place, but for some nodes; or the two kinds of no.
 
         ``among_first``  only sites that are considered first
+        ``offered``      nodes of the other sites that have offered themselves: they are the first of those equally far
         """
         found = self._soonest(self._grounds(job), job, now_ms, without)
         if among_first or not isinstance(found, Verdict):
             return found
         farther = self.farther(found.answer)
         for sites in farther:
-            there = self.find_at(sites, job, now_ms, without)
+            taken = self.take_offer([name for name in offered if site_of(name) in dict(sites)], job, now_ms)
+            there = taken or self.find_at(sites, job, now_ms, without)
             if not isinstance(there, Verdict):
                 return there
         everywhere = [*self._grounds(job), *(ground for _, ground in chain.from_iterable(farther))]
@@ -118,6 +126,17 @@ class PlaceFinder:
     def starts_at_once(self, place: Place, job: Job, now_ms: int) -> bool:
         """Whether the lease of a job would not wait there, by the plan of the site."""
         return recipe_of(place) is not None or not self._site_waits.of(place, job, now_ms)
+
+    def take_offer(self, offered: Collection[str], job: Job, now_ms: int) -> Place | None:
+        """Give the best place on nodes that have offered themselves, if a job can begin there at once."""
+        there = self.find_among(offered, job, now_ms) if offered else None
+        if there is None or isinstance(there, Verdict) or not self.starts_at_once(there, job, now_ms):
+            return None
+        return there
+
+    def is_first(self, site: str) -> bool:
+        """Whether a site is considered before others."""
+        return self._inventory.turn(site) is Turn.FIRST
 
     def find_among(self, names: Iterable[str], job: Job, now_ms: int) -> Place | Verdict:
         """Give the best place on these nodes alone, which may be of several sites."""
@@ -521,12 +540,16 @@ class Placer:
             there = self.finder.machines_on(lost, job, now_ms)
             if not isinstance(there, Verdict):
                 return there
+        later: list[str] = []
         if record.reason is not JobReason.SUBMITTED:
-            offered = [name for name in self._offers.names(now_ms) if name not in without]
-            there = self.finder.find_among(offered, job, now_ms)
-            if not isinstance(there, Verdict) and self.finder.starts_at_once(there, job, now_ms):
-                return there
-        return self.finder.find(job, now_ms, without, among_first=among_first)
+            first: list[str] = []
+            for name in self._offers.names(now_ms):
+                if name not in without:
+                    (first if self.finder.is_first(site_of(name)) else later).append(name)
+            taken = self.finder.take_offer(first, job, now_ms)
+            if taken is not None:
+                return taken
+        return self.finder.find(job, now_ms, without, among_first=among_first, offered=later)
 
     def _copies(self, record: JobRecord, first: Place, now_ms: int) -> list[Place]:
         copies: list[Place] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from leasehold.jobs.effects import BuildImage, JobDecided, JobEffect
 from leasehold.jobs.events import ImagesSeen
-from leasehold.jobs.job import NOT_YET, Attempt, Backup, JobReason, JobRecord, Place
+from leasehold.jobs.job import NOT_YET, Attempt, Backup, JobReason, JobRecord, Place, provider_of, site_of
 from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.jobs.offers import MOST_STANDING
 from leasehold.jobs.settings import JobSettings
@@ -277,10 +277,11 @@ class StandingOffers:
     def make(self, node: str, now_ms: int, until_ms: int = NOT_YET) -> None:
         """Take an offer, in place of an earlier one of the same node; none lasts longer than the settings say.
 
-        Of a site that makes more than `MOST_STANDING`, no more are taken.
+        Of a site, or a peer, that makes more than `MOST_STANDING`, no more are taken.
         """
-        site, standing = node.partition("/")[0], self.names(now_ms)
-        if node not in standing and sum(one.partition("/")[0] == site for one in standing) >= MOST_STANDING:
+        provider, standing = provider_of(site_of(node)), self.names(now_ms)
+        from_there = sum(provider_of(site_of(one)) == provider for one in standing)
+        if node not in standing and from_there >= MOST_STANDING:
             return
         longest_ms = now_ms + self._lasts_ms
         self._until_ms[node] = longest_ms if until_ms == NOT_YET else min(until_ms, longest_ms)

@@ -22,6 +22,7 @@ from leasehold.service.commands import (
     AskForPlan,
     CancelJob,
     Happened,
+    JobNodesOffered,
     JobNodesSeen,
     JobSiteSilent,
     Submit,
@@ -42,6 +43,7 @@ NODES = {
     "c": (EmulatedNode("n1", 4, 4_096, software=NUMPY | GCC),),
 }
 SLOTS = {name: sum(node.cores for node in nodes) for name, nodes in NODES.items()}
+OFFERED_FOR_MS = 60_000
 _MOST_ROUNDS = 20
 _LOOKS = 40
 """So many seconds: longer than any node is down here."""
@@ -91,6 +93,12 @@ class JobPeers(World):
         """What a look at the site of a gateway shows."""
         live = self.gateways[name]
         return live.sites[site_of(name)].machines.nodes(live.now_ms)
+
+    def offer(self, name: str, **free_cores: int) -> None:
+        """Some nodes of a gateway's site offer themselves, of which so many cores are free."""
+        live = self.gateways[name]
+        nodes = tuple(node for node in self.seen(name, **free_cores).nodes if node.name in free_cores)
+        live.do(JobNodesOffered(site_of(name), nodes, live.now_ms, live.now_ms + OFFERED_FOR_MS))
 
     def errands(self) -> None:
         """Do what engines want done, until they want nothing more."""

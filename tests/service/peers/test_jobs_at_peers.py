@@ -600,6 +600,8 @@ def happen(world: JobPeers, action: str, which: int) -> None:
             world.drain_or_resume(name)
         case "ask":
             world.ask_again()
+        case "offer":
+            world.offer(name, **{NODES[name][which % len(NODES[name])].name: which % 3})
         case _:
             world.happen(action, which)
 
@@ -608,7 +610,20 @@ _ACTIONS = st.sampled_from(
     [
         *("call", "call", "call", "deliver", "deliver", "deliver again", "lose"),
         *(f"{what} {name}" for what in ("kill", "look", "dies") for name in NODES),
-        *("owner b", "owner c", "drain b", "drain c", "silent", "terms", "ask", "pass 100", "pass 1000", "pass 10000"),
+        *(
+            "offer b",
+            "offer c",
+            "owner b",
+            "owner c",
+            "drain b",
+            "drain c",
+            "silent",
+            "terms",
+            "ask",
+            "pass 100",
+            "pass 1000",
+            "pass 10000",
+        ),
     ]
 )
 

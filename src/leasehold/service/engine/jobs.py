@@ -285,10 +285,12 @@ class JobController:
         source = NodeSource(peer, ages_ms, self.peer_sites.turns(closed), is_peer=True)
         self._inbox += self.nodes.hear(source, told, closed, now_ms)
 
-    def hear_of_offers(self, site: str, told: NodesOffered, now_ms: int) -> None:
-        """Take in that nodes of a site with a manager of its own offer themselves."""
+    def hear_of_offers(self, name: str, told: NodesOffered, now_ms: int) -> None:
+        """Take in that nodes of a site with a manager of its own, or of a peer, offer themselves."""
         self.is_used = True
-        self._inbox += self.nodes.hear_offers(site, told, self.not_lending, now_ms)
+        is_peer = self._core.gateway.registry.remotes[name].is_peer
+        source = NodeSource(name, dict.fromkeys(self.peer_sites.of(name) if is_peer else [name], 0), is_peer=is_peer)
+        self._inbox += self.nodes.hear_offers(source, told, self.not_lending, now_ms)
 
     def hear_of_images(self, name: str, told: ImagesTold, now_ms: int) -> None:
         """Take in what the manager of a site, or a peer, tells of images."""

@@ -352,18 +352,22 @@ class NodeRepository:
         """List the sites that this one, or this peer, has told of."""
         return [site for site in self.sites() if provider_of(site) == provider]
 
-    def hear_offers(self, site: str, told: NodesOffered, closed: Collection[str], now_ms: int) -> list[JobEvent]:
-        """Take in the offers that the manager of a site passes on, of nodes that it has told; as in `hear`.
+    def hear_offers(
+        self, source: NodeSource, told: NodesOffered, closed: Collection[str], now_ms: int
+    ) -> list[JobEvent]:
+        """Take in the offers that a manager, or a peer, passes on, of nodes that it has told; as in `hear`.
 
         What it tells of a node is believed even where nothing may start there now: it is not told again.
         """
         events: list[JobEvent] = []
         for offer in told.offers:
-            before = self.rows.get(f"{site}/{offer.node.name}")
-            if before is None or before.problem == NOT_LISTED:
+            before = self.rows.get(source.called(offer.node.name))
+            if before is None or before.problem == NOT_LISTED or before.site not in source.ages_ms:
                 continue
             facts = _facts_told(offer.node, before.software)
-            row = replace(_row(before.name, site, facts, before, now_ms - 1 - offer.age_ms), listing=before.listing)
+            row = replace(
+                _row(before.name, before.site, facts, before, now_ms - 1 - offer.age_ms), listing=before.listing
+            )
             self._keep(row)
             events.append(NodeOffers(self._seen_node(row, closed), now_ms + offer.lasts_ms))
         return events

@@ -2,7 +2,7 @@
 
 At the site, the gateway is told of nodes and images, of what can be built, and of nodes that offer themselves: what is
 not as it was told, one message of each kind at a time, and the next when that has arrived. A gateway tells its peers in
-the same way of all but offers: of its own sites, and of those that it was told. So no more than these wait
+the same way: of its own sites, and of those that it was told. So no more than these wait
 while the line is cut, and what changes often is told as it is then. At the gateway that becomes news for the scheduler
 of jobs, as if its own sites had been looked at. What the gateway wants built there is asked for once, in the step in
 which that is noted; the site notes who waits for it, builds it as for a job of its own, and answers once. A peer does
@@ -95,13 +95,20 @@ class NodeReporter:
         self._listing = _Listing()
         self._nodes_message = 0
         self._images = ImageReporter(jobs, log, endpoint)
+        self._offers: dict[str, int] = {}
+        """Until when the offers are valid that it was told of, by node."""
+        self._offers_since_ms = 0
+        """Nodes that were seen earlier cannot offer themselves: who is told believes that they have failed since."""
+        self._offers_message = 0
 
-    def tell_anew(self, now_ms: int, *, images: bool) -> None:  # noqa: ARG002 - some tell of offers, too
+    def tell_anew(self, now_ms: int, *, images: bool) -> None:
         """Tell all nodes once more: whoever is told believes that some have failed, or has not kept them.
 
-        ``images``  and all images, and what can be built: it has not kept them
+        Offers follow when nodes are seen. ``images``: and tell all images, and what can be built: it has not kept them.
         """
         self._listing = _Listing(self._listing.number)
+        self._offers.clear()
+        self._offers_since_ms = now_ms
         if images:
             self._images.tell_anew()
 
@@ -111,6 +118,8 @@ class NodeReporter:
             return
         if self._log.has_arrived(self.endpoint, self._nodes_message):
             self._tell_nodes(now_ms)
+        if self._log.has_arrived(self.endpoint, self._offers_message):
+            self._tell_offers(now_ms)
         with_images = self._with_images()
         if with_images is not None:
             self._images.tell(with_images, now_ms)
@@ -150,6 +159,36 @@ class NodeReporter:
         )
         listing.sites = told_nodes.sites
         self._nodes_message = self._log.send(self.endpoint, told_nodes.model_dump(mode="json"), now_ms)
+
+    def _tell_offers(self, now_ms: int) -> None:
+        """Pass on offers that stand here, of nodes that were told with the software that they have."""
+        standing = self._jobs.scheduler.standing_offers(now_ms)
+        self._offers = {name: until_ms for name, until_ms in self._offers.items() if standing.get(name) == until_ms}
+        due = [row for name in standing.keys() - self._offers if (row := self._offering(name)) is not None]
+        if not due:
+            return
+        self._jobs.catch_up(now_ms)
+        offers = list[NodeOffered]()
+        for row in sorted(due, key=lambda row: row.name)[:MOST_STANDING]:
+            name, until_ms = self._called(row.name), standing[row.name]
+            told = self._told(name, row)
+            offers.append(NodeOffered(node=told, age_ms=max(0, now_ms - row.seen_ms), lasts_ms=until_ms - now_ms))
+            self._listing.nodes[name] = (told, row.software)  # that is how it is known there from now on
+            self._offers[row.name] = until_ms
+        body = NodesOffered(offers=tuple(offers)).model_dump(mode="json")
+        self._offers_message = self._log.send(self.endpoint, body, now_ms)
+
+    def _offering(self, name: str) -> NodeRow | None:
+        """Give a node that offers itself; None where it was not told as it is, or has to be seen first."""
+        row = self._jobs.nodes.rows.get(name)
+        known = self._listing.nodes.get(self._called(name))
+        if row is None or row.problem or row.seen_ms < self._offers_since_ms:
+            return None
+        return row if known is not None and known[1] == row.software else None
+
+    def _called(self, node: str) -> str:
+        """Give the name by which a node is told."""
+        raise NotImplementedError
 
     def _state(self) -> object:
         """Give all that what is told follows from: while it is the same, nothing is told."""
@@ -237,6 +276,14 @@ class PeerReporter(NodeReporter):
             may_use[site].model_copy(update={"age_ms": _age_ms(there, now_ms)}) for site, there in by_site.items()
         )
 
+    def _called(self, node: str) -> str:
+        return node
+
+    def _offering(self, name: str) -> NodeRow | None:
+        """Leave out nodes of sites that take nothing from it now."""
+        row = super()._offering(name)
+        return None if row is None or provider_of(row.site) in self._closed() else row
+
     def _with_images(self) -> Mapping[str, str] | None:
         """It believes nothing of sites that were not told with their nodes."""
         return {one.name: one.name for one in self._listing.sites} if self._listing.is_begun else None
@@ -255,23 +302,9 @@ class SiteReporter(NodeReporter):
 
     def __init__(self, jobs: JobController, log: MessageLog) -> None:
         super().__init__(jobs, log, GATEWAY)
-        self._offers: dict[str, int] = {}
-        """Until when the offers are valid that the gateway was told of, by node."""
-        self._offers_since_ms = 0
-        """Nodes that were seen earlier cannot offer themselves: the gateway believes that they have failed since."""
-        self._offers_message = 0
 
-    def tell_anew(self, now_ms: int, *, images: bool) -> None:
-        """Tell all nodes once more; offers follow when they are seen."""
-        super().tell_anew(now_ms, images=images)
-        self._offers.clear()
-        self._offers_since_ms = now_ms
-
-    def tell(self, now_ms: int) -> None:
-        """Tell what is not as it was told, of each kind unless the last of it is still on its way."""
-        super().tell(now_ms)
-        if self._jobs.is_used and self._log.has_arrived(GATEWAY, self._offers_message):
-            self._tell_offers(now_ms)
+    def _called(self, node: str) -> str:
+        return name_there(node)
 
     def _with_images(self) -> Mapping[str, str]:
         return dict.fromkeys(self._jobs.images.own, "")
@@ -288,33 +321,6 @@ class SiteReporter(NodeReporter):
 
     def _sites(self, rows: Mapping[str, NodeRow], now_ms: int) -> tuple[SiteTold, ...]:  # noqa: ARG002 - it has one
         return ()
-
-    # Offers
-
-    def _tell_offers(self, now_ms: int) -> None:
-        """Pass on offers that stand here, of nodes that the gateway was told with the software that they have."""
-        standing = self._jobs.scheduler.standing_offers(now_ms)
-        self._offers = {name: until_ms for name, until_ms in self._offers.items() if standing.get(name) == until_ms}
-        due = [row for name in standing.keys() - self._offers if (row := self._offering(name)) is not None]
-        if not due:
-            return
-        self._jobs.catch_up(now_ms)
-        offers = list[NodeOffered]()
-        for row in sorted(due, key=lambda row: row.name)[:MOST_STANDING]:
-            name, until_ms = name_there(row.name), standing[row.name]
-            told = self._told(name, row)
-            offers.append(NodeOffered(node=told, age_ms=max(0, now_ms - row.seen_ms), lasts_ms=until_ms - now_ms))
-            self._listing.nodes[name] = (told, row.software)  # that is how it is known there from now on
-            self._offers[row.name] = until_ms
-        self._offers_message = self._log.send(GATEWAY, NodesOffered(offers=tuple(offers)).model_dump(), now_ms)
-
-    def _offering(self, name: str) -> NodeRow | None:
-        """Give a node that offers itself; None where it was not told as it is, or has to be seen first."""
-        row = self._jobs.nodes.rows.get(name)
-        known = self._listing.nodes.get(name_there(name))
-        if row is None or row.problem or row.seen_ms < self._offers_since_ms:
-            return None
-        return row if known is not None and known[1] == row.software else None
 
 
 class _NodesMessage:
@@ -377,8 +383,8 @@ class RemoteJobs:
             self._asked_anew.discard(site)
 
     def nodes_offered(self, site: str, told: NodesOffered, now_ms: int) -> None:
-        """Take in that nodes of a site offer themselves; of a peer's nothing is wanted."""
-        if self._is_site(site):
+        """Take in that nodes of a site, or of a peer, offer themselves."""
+        if self._is_remote(site):
             self._jobs.hear_of_offers(site, told, now_ms)
 
     def images_told(self, site: str, told: ImagesTold, now_ms: int) -> None:
