@@ -163,6 +163,10 @@ def is_sound(name: str) -> bool:
     return name.isprintable() and 0 < len(name) <= LONGEST_NAME
 
 
+def _is_sound_version(version: str) -> bool:
+    return version.isprintable() and len(version) <= LONGEST_NAME
+
+
 def image_told(image: ImageRow | ImageFacts, name: str) -> ImageTold:
     """Tell of an image by this name."""
     return ImageTold(
@@ -187,9 +191,7 @@ def software_told(software: Installed) -> SoftwareTold:
 def _in_parts(packages: Installed) -> list[SoftwareTold]:
     """Divide packages into what one message may tell, in the order of their names; as many as may be told."""
     parts, size = [list[tuple[str, str]]()], 0
-    for one in sorted(pair for pair in packages if is_sound(pair[0]) and len(pair[1]) <= LONGEST_NAME):
-        if not "".join(one).isprintable():
-            continue
+    for one in sorted(pair for pair in packages if is_sound(pair[0]) and _is_sound_version(pair[1])):
         more = len(json.dumps(one)) + 1
         if size + more > MOST_SOFTWARE_BYTES or len(parts[-1]) >= MOST_PACKAGES:
             parts.append([])
