@@ -352,8 +352,10 @@ class ReliabilityPlanner:
         answer, nearest = self._answer(record, first, planned, now_ms), None
         farther = self._finder.farther(answer)
         for sites in farther:
+            if planned.plan is not None:
+                break
             there = self._finder.find_at(sites, job, now_ms)
-            if planned.plan is None and not isinstance(there, Verdict):
+            if not isinstance(there, Verdict):
                 nearest = nearest or there
                 places |= self._places(record, there, [ground for _, ground in sites], now_ms)
                 planned = self._plan(record, places, now_ms)

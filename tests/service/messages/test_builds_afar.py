@@ -20,7 +20,7 @@ from leasehold.jobs.job import AttemptState, JobReason, JobState
 from leasehold.service.commands import MessageBatch
 from leasehold.service.drivers.facts import Buildable
 from leasehold.service.engine.images import MOST_FAILED, MOST_ORDERED, NOTHING_BUILT, NOWHERE
-from leasehold.service.engine.remote_jobs import NOT_FOR_ITS_LIKE
+from leasehold.service.engine.remote_jobs import ONLY_FOR_GATEWAYS
 from leasehold.service.job_plans import plan_job
 from leasehold.service.messages.about_jobs import (
     MOST_BYTES,
@@ -481,7 +481,7 @@ class TestLies:
         live.do(MessageBatch("far", ((received + 1, wanted.model_dump_json()),), 0, alone.about("far")))
         told = [row.body for row in live.store.messages("far", 0, 100) if json.loads(row.body)["kind"] == "built"]
         [answer] = map(BuildTold.model_validate_json, told)
-        assert (answer.key, answer.problem, answer.image) == ("k", NOT_FOR_ITS_LIKE, None)
+        assert (answer.key, answer.problem, answer.image) == ("k", ONLY_FOR_GATEWAYS, None)
         alone.exchange("far")
         alone.check()
 

@@ -402,10 +402,10 @@ class TestBuilding:
     @pytest.mark.parametrize(
         ("by", "at", "site", "why"),
         [
-            ("a", "b", "site-x", "site-x is no site here that was told with its nodes"),
-            ("a", "b", "", "this is no site here that was told with its nodes"),
-            ("a", "b", "a:site-a", "a:site-a is no site here that was told with its nodes"),
-            ("b", "a", "b:site-b", "b:site-b is no site here that was told with its nodes"),
+            ("a", "b", "site-x", "site-x is not a site that was told with its nodes"),
+            ("a", "b", "", "this is not a site that was told with its nodes"),
+            ("a", "b", "a:site-a", "a:site-a is not a site that was told with its nodes"),
+            ("b", "a", "b:site-b", "b:site-b is not a site that was told with its nodes"),
         ],
         ids=["unknown", "unnamed", "its own", "in a circle"],
     )
@@ -416,7 +416,7 @@ class TestBuilding:
 
     def test_nor_beyond_the_hop_limit(self, worlds: Make) -> None:
         world = worlds({"b": Builder(), "c": Builder()}, hops=1)
-        self._is_refused(world, "a", "b", "c:site-c", "c:site-c is no site here that was told with its nodes")
+        self._is_refused(world, "a", "b", "c:site-c", "c:site-c is not a site that was told with its nodes")
 
     def test_nor_where_nothing_is_lent(self, near: BuildPeers) -> None:
         near.agree("b", "a", max_vms=0)

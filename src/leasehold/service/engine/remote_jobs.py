@@ -60,9 +60,9 @@ from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import LeaseRow, NodeRow, OutputFile
 
 _NOTHING = "the site has nothing of it"
-NOT_FOR_ITS_LIKE = "images are built for the gateway of this site, and for peers"
+ONLY_FOR_GATEWAYS = "images are built for the gateway of this site, and for peers"
 UNSOUND = "the image was built, but its name cannot be told"
-NOT_TOLD = "{} is no site here that was told with its nodes"
+NOT_TOLD = "{} is not a site that was told with its nodes"
 
 
 @dataclass(slots=True)
@@ -541,7 +541,7 @@ class RemoteJobs:
         """Have an image built here for the gateway of this site, or at a site of which a peer was told."""
         peer = asking_peer(gateway)
         if gateway != GATEWAY and not peer:
-            refused, again = NOT_FOR_ITS_LIKE, False
+            refused, again = ONLY_FOR_GATEWAYS, False
         else:
             refused, again = self._not_built_for(peer, asked.site) if peer else "", True
         if refused:

@@ -97,19 +97,17 @@ class FileLine:
         return await self._passed(sha256, self._http.put(where, content=piece, headers={"Content-Range": span}))
 
     async def _passed(self, name: str, call: Awaitable[httpx2.Response]) -> StoredFile:
+        who = "the gateway that wants it"
         try:
-            response = await call
-        except httpx2.HTTPError as error:
-            raise Unavailable(f"{name}: the gateway that wants it does not answer: {error}") from None
-        if response.is_success:
-            try:
-                return StoredFile.model_validate_json(response.content, strict=True, extra="ignore")
-            except ValidationError:
-                raise Unavailable(f"{name}: the answer of the gateway that wants it is not a stored file") from None
-        problem = _problem(response)
-        if response.status_code in _NEVER or problem.slug in _OF_FILES:
+            answer = await _answer(who, call)
+        except _NoAnswerError as error:
+            raise Unavailable(f"{name}: {error}") from None
+        if isinstance(answer, StoredFile):
+            return answer
+        problem = _problem(answer)
+        if answer.status_code in _NEVER or problem.slug in _OF_FILES:
             raise RefusedByGateway(problem)
-        raise Unavailable(f"{name}: the gateway that wants it says: {problem.detail}")
+        raise Unavailable(f"{name}: {who} says: {problem.detail}")
 
     async def _path_of(self, lease_id: int) -> str:
         return f"/v1/sites/{quote(await self._site(), safe='')}/leases/{lease_id}"
@@ -117,18 +115,33 @@ class FileLine:
     async def _stored(self, name: str, call: Awaitable[httpx2.Response]) -> StoredFile | OutputFile:
         """Read how much the gateway has of a file; or why it never will. Raises CannotSend."""
         try:
-            response = await call
-        except httpx2.HTTPError as error:
-            raise CannotSend(f"{name}: the gateway does not answer: {error}") from None
-        if response.is_success:
-            try:
-                return StoredFile.model_validate_json(response.content, strict=True, extra="ignore")
-            except ValidationError:
-                raise CannotSend(f"{name}: the gateway's answer is not a stored file") from None
-        problem = _problem(response)
-        if response.status_code in _NEVER or problem.slug == Kind.FILE_QUOTA.slug:
+            answer = await _answer("the gateway", call)
+        except _NoAnswerError as error:
+            raise CannotSend(f"{name}: {error}") from None
+        if isinstance(answer, StoredFile):
+            return answer
+        problem = _problem(answer)
+        if answer.status_code in _NEVER or problem.slug == Kind.FILE_QUOTA.slug:
             return OutputFile(name, problem=problem.detail)
         raise CannotSend(f"{name}: the gateway says: {problem.detail}")
+
+
+class _NoAnswerError(LeaseholdError):
+    """Nothing that can be read has come back."""
+
+
+async def _answer(who: str, call: Awaitable[httpx2.Response]) -> StoredFile | httpx2.Response:
+    """Read how much ``who`` has of a file, or what it says against it; raises _NoAnswerError."""
+    try:
+        response = await call
+    except httpx2.HTTPError as error:
+        raise _NoAnswerError(f"{who} does not answer: {error}") from None
+    if not response.is_success:
+        return response
+    try:
+        return StoredFile.model_validate_json(response.content, strict=True, extra="ignore")
+    except ValidationError:
+        raise _NoAnswerError(f"the answer of {who} is not a stored file") from None
 
 
 def _spec_of(name: str, path: Path) -> FileSpec:
