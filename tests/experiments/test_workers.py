@@ -48,9 +48,9 @@ if __name__ == "__main__":
 """
 LATE = """
 import os, signal
-from leasehold.experiments import workers
+from leasehold.experiments.campaign import _settle_in
 
-workers._settle_in(os.getpid())
+_settle_in(os.getpid())
 signal.pause()
 """
 

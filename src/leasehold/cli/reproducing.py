@@ -22,6 +22,7 @@ from leasehold.experiments import campaign
 from leasehold.experiments.campaign import CampaignProgress, Measure, Reporter, Task, Workers
 from leasehold.experiments.evaluation import Evaluation, Size
 from leasehold.experiments.kept import FOLDER, Kept, Runs
+from leasehold.experiments.other_python import OtherPython
 from leasehold.experiments.report import Block, MarkdownTable, Title
 from leasehold.model.errors import InvalidField
 
@@ -37,6 +38,7 @@ class Manner:
     seeds: int | None = None
     jobs: int | None = None
     dask: str | None = None
+    python: str | None = None
     out: Path | None = None
     logs: Path | None = None
     recheck: int | None = None
@@ -44,8 +46,15 @@ class Manner:
 
     @property
     def workers(self) -> Workers:
-        """Where the runs are made."""
-        return self.dask or self.jobs or os.cpu_count() or 1
+        """Where the runs are made. Raises InvalidField for another interpreter on the workers of Dask."""
+        processes = self.jobs or os.cpu_count() or 1
+        if self.python is None:
+            return self.dask or processes
+        if self.dask is not None:
+            raise InvalidField(
+                "--python", self.python, "no --dask: its workers run in the interpreter they were started with"
+            )
+        return OtherPython(self.python, processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,13 @@ def _carry_out(how: Measure, todo: Sequence[Task], kept: Kept, manner: Manner) -
 
 def _estimate(how: Measure, todo: Sequence[Task], runs: int, manner: Manner) -> str:
     workers, takes_s = manner.workers, campaign.estimate_s(todo, how, manner.workers)
-    where = workers if isinstance(workers, str) else count(workers, "process", "processes")
+    match workers:
+        case OtherPython(executable, processes):
+            where = f"{count(processes, 'process', 'processes')} of {executable}"
+        case int():
+            where = count(workers, "process", "processes")
+        case str():
+            where = workers
     about = "" if takes_s is None else f": about {duration(takes_s)}"
     return f"{count(runs, 'run')} on {where}{about}."
 

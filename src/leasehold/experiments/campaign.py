@@ -2,7 +2,8 @@
 
 What a run measures depends on its configuration and its seed alone, so that results depend neither on the
 number of workers nor on the order in which they finish. One machine is joblib's business, many are Dask's (both:
-extra ``experiments``). Every result is kept at once: an interrupted campaign continues where it was.
+extra ``experiments``), and another interpreter is that of `OtherPython`. Every result is kept at once: an
+interrupted campaign continues where it was.
 
 Most changes of the code change no result, but the code does not show which. Results of earlier code can be
 taken over: some runs of every configuration are made again, and where each comes out the same to the last
@@ -16,23 +17,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Thread
+from threading import Thread
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar
-
-from distributed import Client
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from leasehold.experiments.kept import Kept, Runs, code_mark
+from leasehold.experiments.other_python import OtherPython, end_with
 from leasehold.model.errors import InvalidField, LeaseholdError
 
-Workers: TypeAlias = int | str
-"""How many processes of this machine, or the address of a Dask scheduler: ``tcp://host:8786``."""
+if TYPE_CHECKING:
+    from distributed import Client
+
+Workers: TypeAlias = int | str | OtherPython
+"""How many processes of this machine, the address of a Dask scheduler (``tcp://host:8786``), or another interpreter."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 PATIENCE_S = 10
-LOOK_S = 0.5
 PACKAGE = ("",)
 """All of Leasehold, for `code_mark`."""
 
@@ -45,9 +47,11 @@ def each(do: Callable[[T], R], todo: Sequence[T], workers: Workers) -> Iterator[
     """Do all of it, and give what came of each as it ends, in whatever order that is.
 
     KeyboardInterrupt, or whatever else the caller stops with, leaves nothing running. Raises InvalidField
-    where no scheduler answers at the address, and OtherCode.
+    where no scheduler answers at the address, OtherCode, and as `OtherPython.each`.
     """
-    if isinstance(workers, str):
+    if isinstance(workers, OtherPython):
+        yield from workers.each(do, todo)
+    elif isinstance(workers, str):
         yield from _on_many_machines(do, todo, workers)
     elif workers == 1 or len(todo) == 1:
         yield from ((item, do(item)) for item in todo)
@@ -59,6 +63,8 @@ def how_many(workers: Workers) -> int:
     """Say how many runs are made at a time. Raises as `each`."""
     if isinstance(workers, int):
         return workers
+    if isinstance(workers, OtherPython):
+        return workers.processes
     with _scheduler(workers) as client:
         return _threads(client)
 
@@ -84,19 +90,8 @@ def _with_what(do: Callable[[T], R], item: T) -> tuple[T, R]:
 def _settle_in(parent: int) -> None:
     """Leave Ctrl-C to the parent; look for reference cycles rarely, the core makes none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    Thread(target=end_with, args=(parent,), daemon=True).start()
     gc.set_threshold(100_000, *gc.get_threshold()[1:])
-
-
-def _end_with(parent: int) -> None:
-    """End with the parent, which could not end this worker if it was killed.
-
-    The number of the parent is an argument: asked for here, it might be that of another process already.
-    """
-    never = Event()
-    while os.getppid() == parent:
-        never.wait(LOOK_S)
-    os._exit(1)
 
 
 def _on_many_machines(do: Callable[[T], R], todo: Sequence[T], address: str) -> Iterator[tuple[T, R]]:
@@ -179,9 +174,12 @@ def tasks(runs: Runs, kept: Kept) -> list[Task]:
 
 
 def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> float | None:
-    """Estimate how long this takes, by a few runs spread over the tasks; None where those would be much of the work."""
+    """Estimate how long this takes, by a few runs spread over the tasks.
+
+    None where those would be much of the work, or would be made here and tell nothing of another interpreter.
+    """
     runs = sum(len(task.seeds) for task in todo)
-    if runs < WORTH_TRYING:
+    if runs < WORTH_TRYING or isinstance(workers, OtherPython):
         return None
     tried = [todo[len(todo) * place // (TRIED + 1)] for place in range(1, TRIED + 1)]
     began_s = monotonic()
