@@ -53,39 +53,28 @@ fast: $(READY)  ## compile the decision core into .fast, for long evaluations (d
 	@$(PIP) install --no-deps --target $(FAST) dist/fast/*.whl
 	@$(BIN)/python -m bench.compiled $(FAST)
 
-# How large each evaluation is: the size that its publication states, or that its page names. What is measured is kept in
-# docs/results/measured, so that nothing there is measured again and `make results` can be stopped at any time; of
-# results that earlier code made, one run of every configuration is made again first. From nothing, 003 takes some six
-# hours on two quiet processors after `make fast`, 000 three, and acsc2011 more than two.
-ROUTING ?= --seeds 30
-FIRST   ?= --seeds 100
-CHOICE  ?= --seeds 10
-WITHOUT ?= --quick --seeds 20
-WAYS    ?=
-BEYOND  ?= --seeds 100
-LOGS    ?=
+# Each evaluation has the size that its publication states, or that its page names; SIZE="--seeds 10" makes all smaller. What
+# is measured is kept in docs/results/measured, so that nothing there is measured again and `make results` can be stopped at
+# any time; of results that earlier code made, one run of every configuration is made again first. From nothing it takes some
+# six hours of processor time with PyPy (RUNS="--python .pypy/bin/python", docs/howto/faster.md), and days without.
+SIZE ?=
+RUNS ?=
+LOGS ?=
 
-EVALUATIONS := usla hybrid victims spot 001 000 acsc2011 beyond calibration 003
+EVALUATIONS := usla hybrid victims spot 001 000 acsc2011 003
+WITH_LOGS   := beyond calibration
 MEASURED    := docs/results/measured
 
 results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
-	@for name in $(EVALUATIONS); do \
+	@for name in $(EVALUATIONS) $(WITH_LOGS); do \
 	    test ! -d $(MEASURED)/$$name || test -d runs/$$name/configurations || { mkdir -p runs/$$name/configurations && \
 	    cp $(MEASURED)/$$name/*.parquet runs/$$name/configurations/; }; done
-	@$(BIN)/leasehold reproduce usla --recheck 1
-	@$(BIN)/leasehold reproduce hybrid --recheck 1 $(WAYS)
-	@$(BIN)/leasehold reproduce victims --recheck 1
-	@$(BIN)/leasehold reproduce spot --recheck 1
-	@$(BIN)/leasehold reproduce 001 --recheck 1 $(FIRST)
-	@$(BIN)/leasehold reproduce 000 --recheck 1 $(CHOICE)
-	@$(BIN)/leasehold reproduce acsc2011 --recheck 1 $(WITHOUT)
-	@$(BIN)/leasehold reproduce beyond --recheck 1 $(BEYOND) $(if $(LOGS),--logs $(LOGS))
-	@$(BIN)/leasehold reproduce calibration $(if $(LOGS),--logs $(LOGS))
-	@$(BIN)/leasehold reproduce 003 --recheck 1 $(ROUTING)
+	@for name in $(EVALUATIONS); do $(BIN)/leasehold reproduce $$name --recheck 1 $(SIZE) $(RUNS) || exit 1; done
+	@for name in $(WITH_LOGS); do $(BIN)/leasehold reproduce $$name --recheck 1 $(SIZE) $(if $(LOGS),--logs $(LOGS)) || exit 1; done
 	@$(MAKE) --no-print-directory pages
 
 pages:  ## put the pages of the last evaluations, and what they measured, into the documentation
-	@for name in $(EVALUATIONS); do \
+	@for name in $(EVALUATIONS) $(WITH_LOGS); do \
 	    test ! -f runs/$$name/$$name.md || { cp runs/$$name/$$name.md $$(ls runs/$$name/*.svg 2> /dev/null) docs/results/ && \
 	    mkdir -p $(MEASURED)/$$name && cp runs/$$name/configurations/*.parquet $(MEASURED)/$$name/; }; done
 	@test ! -f runs/beyond/which-policy.txt || cp runs/beyond/which-policy.txt docs/results/

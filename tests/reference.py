@@ -33,6 +33,7 @@ from leasehold.service.config import (
     default_terms,
 )
 from leasehold.service.config_file import OPTIONS
+from leasehold.service.drivers.emulated.images import BUILDING
 from leasehold.service.drivers.emulated.options import ALIKE
 from leasehold.simulation.scenario import events, jobs, spec
 from leasehold.simulation.workload.together import TOGETHER
@@ -63,6 +64,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "planned": PLANNED_NODES.reference(),
         "gpus": NODE_GPUS.reference(),
         "nodes": ALIKE.reference(),
+        "building": BUILDING.reference(),
         "issuer": ISSUER.reference(),
     },
     "howto/virtual-machines.md": {"qemu": OPTIONS["qemu"].reference()},

@@ -148,6 +148,8 @@ def test_the_options_say_which_interpreter_and_how_many() -> None:
     assert Manner(jobs=3, python="pypy3").workers == OtherPython("pypy3", 3)
     with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --dask"):
         _ = Manner(dask="tcp://host:8786", python="pypy3").workers
+    with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --logs"):
+        _ = Manner(logs=Path("traces"), python="pypy3").workers
 
 
 @pytest.mark.example

@@ -13,7 +13,7 @@ from leasehold.routing.policies.back_off import BackOff
 from leasehold.routing.policies.late_binding import LateBinding
 from leasehold.routing.policies.price import Price
 from leasehold.routing.policies.price_and_park import PriceAndPark
-from leasehold.routing.policies.selective import Selective
+from leasehold.routing.policies.selective import Selective, SelectiveParameters
 from leasehold.routing.policies.wait_for_idle import NOT_LEARNT, WaitForIdle
 from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, Waiting, newcomer
 from leasehold.routing.pricing import PricedOffers
@@ -145,6 +145,16 @@ def test_the_selective_refuse_who_would_most_likely_give_way_everywhere() -> Non
     assert policy.route(long, view(policy, 0, 15), NOW_MS) == Refuse(Reason.TOO_RISKY)
     assert policy.route(long, view(policy, 20, 15), NOW_MS) == Dispatch("quiet")
     assert isinstance(policy.route(request(), view(policy, 0, 15), NOW_MS), Hold)
+
+
+def test_the_selective_refuse_who_would_make_local_requests_wait_where_that_is_wanted() -> None:
+    firm = Request(1, LeaseType.NON_PREEMPTABLE, 10, HOUR_MS, NOW_MS, NOW_MS)
+    by_default, wary = Selective(Random(0)), Selective(Random(0), SelectiveParameters(np_refused_above=0.15))
+    for policy, verdict in ((by_default, Dispatch("busy")), (wary, Refuse(Reason.TOO_RISKY))):
+        assert policy.route(firm, view(policy, 0, 15), NOW_MS) == verdict
+        assert policy.route(firm, view(policy, 20, 15), NOW_MS) == Dispatch("quiet")
+    nowhere = wary.route(firm, view(wary, 0, 0), NOW_MS)
+    assert nowhere == by_default.route(firm, view(by_default, 0, 0), NOW_MS), "what has no room is the site's to refuse"
 
 
 def test_a_price_goes_by_the_time_that_is_likely_and_not_by_what_was_asked() -> None:

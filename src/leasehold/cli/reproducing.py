@@ -46,14 +46,14 @@ class Manner:
 
     @property
     def workers(self) -> Workers:
-        """Where the runs are made. Raises InvalidField for another interpreter on the workers of Dask."""
+        """Where the runs are made. Raises InvalidField for another interpreter with what it cannot have."""
         processes = self.jobs or os.cpu_count() or 1
         if self.python is None:
             return self.dask or processes
         if self.dask is not None:
-            raise InvalidField(
-                "--python", self.python, "no --dask: its workers run in the interpreter they were started with"
-            )
+            raise InvalidField("--python", self.python, "no --dask: its workers run in their own interpreter")
+        if self.logs is not None:
+            raise InvalidField("--python", self.python, "no --logs: they are read by Polars, which it may not have")
         return OtherPython(self.python, processes)
 
 

@@ -65,7 +65,7 @@ def test_a_wrong_key_is_named_with_its_place() -> None:
 
 
 def test_without_options_nothing_goes_wrong() -> None:
-    assert read_options({}) == EmulatedOptions(0, 1_000_000, Capabilities(), (), (), Faults())
+    assert read_options({}) == EmulatedOptions(0, 1_000_000, Capabilities(), (), (), None, Faults())
 
 
 def test_options_say_what_the_machines_are_like() -> None:

@@ -11,7 +11,7 @@ from tests.service.drivers.sites import Clock, setup
 from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.service.config_file import load_config
 from leasehold.service.drivers import registry
-from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.driver import EmulatedDriver, emulated_driver
 from leasehold.service.drivers.protocol import DriverSetup
 from leasehold.service.drivers.registry import driver, driver_factory, driver_kinds
 
@@ -28,7 +28,7 @@ class Theirs(EmulatedDriver):
 
 
 def test_machines_are_made_by_kind(tmp_path: Path) -> None:
-    assert driver_factory("emulated") is EmulatedDriver
+    assert driver_factory("emulated") is emulated_driver
     with pytest.raises(InvalidField, match="boot_s"):
         driver("emulated", setup(tmp_path, Clock(), boot_s=-1))
 
@@ -53,7 +53,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_peoples_drivers_are_found_by_entry_point() -> None:
     assert driver_kinds() == [*registry.DRIVERS, "broken", "theirs"]
     assert driver_factory("theirs") is Theirs
-    assert driver_factory("emulated") is EmulatedDriver
+    assert driver_factory("emulated") is emulated_driver
     with pytest.raises(InvalidField, match="a callable that takes a DriverSetup"):
         driver_factory("broken")
 

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.driver import emulated_driver
 from leasehold.service.drivers.protocol import Driver, DriverSetup
 
 ENTRY_POINT_GROUP = "leasehold.drivers"
@@ -57,7 +57,7 @@ def _extra(kind: str, module: str, extra: str) -> Iterator[None]:
 
 
 DRIVERS: dict[str, DriverFactory] = {
-    "emulated": EmulatedDriver,
+    "emulated": emulated_driver,
     "qemu": _qemu,
     "slurm": _slurm,
     "ec2": _ec2,

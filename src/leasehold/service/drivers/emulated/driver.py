@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults, Line
+from leasehold.service.drivers.emulated.images import ImageBuilding, ImageCatalogue
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware, planned_nodes, read_options
 from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
-from leasehold.service.drivers.facts import NodeFacts, Output
+from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem, Verb
 from leasehold.service.drivers.staging import StagedFile, content_path
 
@@ -38,8 +39,9 @@ class EmulatedDriver:
     Raises InvalidField or UnknownName for an option that makes no sense, InputError for a file that cannot be used.
     """
 
-    def __init__(self, setup: DriverSetup) -> None:
+    def __init__(self, setup: DriverSetup, images: ImageCatalogue | None = None) -> None:
         options = read_options(setup.options)
+        self._images = images
         self._hardware = Hardware(
             setup.slots,
             setup.speed_mips,
@@ -202,7 +204,7 @@ class EmulatedDriver:
         return order if done is None else replace(order, work_done=done)
 
     def _as_written(self) -> EmulatedMachines:
-        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read)
+        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read, self._images or ())
 
     def _read(self, file: StagedFile) -> str:
         with content_path(self._inputs, file.sha256).open("rb") as content:
@@ -217,3 +219,35 @@ class EmulatedDriver:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+class EmulatedBuilder(EmulatedDriver):
+    """One whose hosts boot machines from images, and that builds more of them."""
+
+    def __init__(self, setup: DriverSetup, building: ImageBuilding) -> None:
+        self._catalogue = ImageCatalogue(setup.folder, building)
+        self._build_s = building.build_ms / 1000
+        super().__init__(setup, self._catalogue)
+
+    async def images(self) -> list[ImageFacts]:
+        """List the images that are there; raises ConnectionError where the line is cut."""
+        await self.line.reach()
+        return self._catalogue.images()
+
+    async def buildable(self) -> Buildable | None:
+        """Say what could be built; raises ConnectionError where the line is cut."""
+        await self.line.reach()
+        return self._catalogue.buildable()
+
+    async def build(self, packages: frozenset[tuple[str, str]]) -> ImageFacts:
+        """Build an image with these packages, or find it; raises as `ImageCatalogue.build`."""
+        await self.line.reach()
+        if self._catalogue.lacks(packages):
+            await asyncio.sleep(self._build_s)
+        return await self._in_turn(self._catalogue.build, packages)
+
+
+def emulated_driver(setup: DriverSetup) -> EmulatedDriver:
+    """Make the driver of one site. Raises as `EmulatedDriver`."""
+    building = read_options(setup.options).building
+    return EmulatedDriver(setup) if building is None else EmulatedBuilder(setup, building)

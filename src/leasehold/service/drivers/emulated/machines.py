@@ -9,7 +9,7 @@ said in `leasehold.service.drivers.reconciler.order_rules`.
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
@@ -250,11 +250,21 @@ class EmulatedMachines(Instances[EmulatedInstance]):
     """The machines of one site, which follow orders and advance with the clock."""
 
     def __init__(
-        self, hardware: Hardware, injector: FaultInjector, saved: Saved | None = None, read: Read = lambda _: ""
+        self,
+        hardware: Hardware,
+        injector: FaultInjector,
+        saved: Saved | None = None,
+        read: Read = lambda _: "",
+        images: Container[str] = (),
     ) -> None:
-        """Restore the saved state; without it the site is empty. ``read`` reads inputs."""
+        """Restore the saved state; without it the site is empty.
+
+        ``read``    reads inputs
+        ``images``  names of images that are there besides those of the configuration
+        """
         saved = saved or Saved()
         self._read = read
+        self._images = images
         self.hardware = hardware
         self.injector = injector
         self._node_faults = NodeFaults.from_text(saved.node_faults) if saved.node_faults else NodeFaults()
@@ -379,7 +389,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         current = self.current(order.lease_id)
         if current is None:
             lacking = order_rules.no_such_image(order, self.hardware.capabilities)
-            if lacking is not None:
+            if lacking is not None and order.constraints.image not in self._images:
                 return lacking
             constraints, vms, memory_mib = order.constraints, order.vms, order.memory_mib
         else:

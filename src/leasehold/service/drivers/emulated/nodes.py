@@ -167,6 +167,8 @@ class NodeInventory:
             free_disk_mib=node.disk_mib,
             cpu_mhz=node.cpu_mhz,
             software=frozenset(pair for pair in node.software if pair[0] not in lost),
+            is_host=node.is_host,
+            runs=not node.is_host,
             problem="" if fault is None else describe(fault),
             fault="" if fault is None else fault.value,
             gpu_model=node.gpu_model if node.gpus else "",

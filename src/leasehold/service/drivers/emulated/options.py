@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Annotated
 
-from leasehold.configuration.declaration import Key, Plain, Seconds, Table, Text, Whole, Within
-from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.declaration import Below, Flag, Key, Plain, Seconds, Table, Text, Whole, Within
+from leasehold.configuration.keys import MOST_SLOTS, NOTHING, Keys
 from leasehold.configuration.tables import ImageNames
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField
 from leasehold.model.resources import NodeResources
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
+from leasehold.service.drivers.emulated.images import BUILDING, ImageBuilding
 from leasehold.service.drivers.images import SoftwareTexts
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
@@ -20,7 +21,7 @@ _PREFIX = "n"
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNode:
-    """One node, as it is when nothing is wrong with it."""
+    """One node, as it is when nothing is wrong with it; on a host, jobs run in machines that are built there."""
 
     name: str
     cores: int = 4
@@ -31,6 +32,7 @@ class EmulatedNode:
     gpu_model: str = ""
     gpus: int = 0
     gpu_shares: int = 1
+    is_host: bool = False
 
     @property
     def shares(self) -> int:
@@ -77,13 +79,20 @@ class AlikeNodes:
     software: Annotated[
         frozenset[tuple[str, str]], SoftwareTexts("installed software", more=', such as `["gcc 12.2", "avx2"]`')
     ] = frozenset()
+    host: Annotated[
+        bool,
+        Flag(
+            "jobs run on it in machines that are built there, not on the node as it is",
+            more=", from the images of [a table of their own](#clusteremulatedbuilding)",
+        ),
+    ] = False
 
     def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:
         """Give as many nodes as it says; those without a name are numbered."""
         own = (f"{_PREFIX}{next(numbers)}" for _ in range(self.count))
         named = [self.name] if self.count == 1 else [f"{self.name}{one + 1}" for one in range(self.count)]
         rest = (self.cores, self.memory_mib, self.disk_mib, self.cpu_mhz, self.software)
-        return [EmulatedNode(one, *rest) for one in (named if self.name else own)]
+        return [EmulatedNode(one, *rest, is_host=self.host) for one in (named if self.name else own)]
 
 
 ALIKE = Table(AlikeNodes, "Nodes that differ only in their names.")
@@ -106,7 +115,9 @@ class _Nodes(Key):
     def write(self, value: Iterable[EmulatedNode]) -> list[Plain]:
         """Give a table for each node."""
         return [
-            ALIKE.to_dict(AlikeNodes(1, one.name, one.cores, one.memory_mib, one.disk_mib, one.cpu_mhz, one.software))
+            ALIKE.to_dict(
+                AlikeNodes(1, one.name, one.cores, one.memory_mib, one.disk_mib, one.cpu_mhz, one.software, one.is_host)
+            )
             for one in value
         ]
 
@@ -115,6 +126,14 @@ NODES = _Nodes(
     "its nodes; absent: one for each VM",
     more=". They are [tables of their own](#clusteremulatednodes)",
 )
+
+
+class _Building(Below):
+    """The table ``[cluster.emulated.building]``; a site without it builds nothing."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the table, if it is there."""
+        return super().read(keys, name, NOTHING) if name in keys else default
 
 
 def _refuse_doubles(nodes: Sequence[EmulatedNode], field: str) -> None:
@@ -137,6 +156,15 @@ class EmulatedOptions:
     images: Annotated[
         tuple[str, ...], ImageNames("images that a lease may name", more="; they are names, and change nothing")
     ] = ()
+    building: Annotated[
+        ImageBuilding | None,
+        _Building(
+            "images that it builds for jobs",
+            unset="none",
+            more=", and from what: [a table of its own](#clusteremulatedbuilding)",
+            table=BUILDING,
+        ),
+    ] = None
     faults: Annotated[Faults, Within("faults and their probabilities", FAULTS)] = field(default_factory=Faults)
 
     @property
