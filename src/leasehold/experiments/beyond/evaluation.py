@@ -558,7 +558,7 @@ def which_policy(outcome: BeyondOutcome) -> str:
 
     hours = f"Ratios to {_reference(outcome)}, over so many runs of {outcome.plan.hours} hours in each setting."
     caution = "" if outcome.is_whole else f" {_size(outcome)}."
-    lines = [line(one) for one in outcome.plan.contenders]
+    lines = [line(one) for one in outcome.plan.contenders if any(map(one.is_in, main))]
     table = MarkdownTable(columns, lines, range(2, len(columns)))
     return markdown([f"{hours}{caution} Made by `{_command(outcome)}`.", table])
 
