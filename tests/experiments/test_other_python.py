@@ -147,9 +147,9 @@ def test_nothing_is_tried_here_to_estimate_what_another_interpreter_takes() -> N
 def test_the_options_say_which_interpreter_and_how_many() -> None:
     assert Manner(jobs=3, python="pypy3").workers == OtherPython("pypy3", 3)
     with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --dask"):
-        _ = Manner(dask="tcp://host:8786", python="pypy3").workers
+        Manner(dask="tcp://host:8786", python="pypy3")
     with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --logs"):
-        _ = Manner(logs=Path("traces"), python="pypy3").workers
+        Manner(logs=Path("traces"), python="pypy3")
 
 
 @pytest.mark.example

@@ -44,16 +44,19 @@ class Manner:
     recheck: int | None = None
     silent: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse another interpreter together with what it cannot have; raises InvalidField."""
+        if self.python is not None and self.dask is not None:
+            raise InvalidField("--python", self.python, "no --dask: its workers run in their own interpreter")
+        if self.python is not None and self.logs is not None:
+            raise InvalidField("--python", self.python, "no --logs: they are read by Polars, which it may not have")
+
     @property
     def workers(self) -> Workers:
-        """Where the runs are made. Raises InvalidField for another interpreter with what it cannot have."""
+        """Where the runs are made."""
         processes = self.jobs or os.cpu_count() or 1
         if self.python is None:
             return self.dask or processes
-        if self.dask is not None:
-            raise InvalidField("--python", self.python, "no --dask: its workers run in their own interpreter")
-        if self.logs is not None:
-            raise InvalidField("--python", self.python, "no --logs: they are read by Polars, which it may not have")
         return OtherPython(self.python, processes)
 
 
