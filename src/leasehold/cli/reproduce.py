@@ -213,7 +213,7 @@ Python = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="Run in another Python interpreter, such as pypy3: some ten times as fast.",
+        help="Run in another Python interpreter, such as pypy3, which is some ten times as fast.",
         show_default=False,
     ),
 ]

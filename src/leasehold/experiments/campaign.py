@@ -12,17 +12,15 @@ bit, the others are taken to do so as well, which is no proof; where one does no
 
 import gc
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from leasehold.experiments.kept import Kept, Runs, code_mark
-from leasehold.experiments.other_python import OtherPython, end_with
+from leasehold.experiments.other_python import OtherPython, follow
 from leasehold.model.errors import InvalidField, LeaseholdError
 
 if TYPE_CHECKING:
@@ -89,8 +87,7 @@ def _with_what(do: Callable[[T], R], item: T) -> tuple[T, R]:
 
 def _settle_in(parent: int) -> None:
     """Leave Ctrl-C to the parent; look for reference cycles rarely, the core makes none."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=end_with, args=(parent,), daemon=True).start()
+    follow(parent)
     gc.set_threshold(100_000, *gc.get_threshold()[1:])
 
 

@@ -142,8 +142,7 @@ def work(parent: int) -> None:
     """Do what is asked on standard input until that ends, or until the parent does."""
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a run prints is no answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=end_with, args=(parent,), daemon=True).start()
+    follow(parent)
     sys.meta_path.append(_AbsentPackages())
     _compile_eagerly()
     with suppress(EOFError):
@@ -164,7 +163,13 @@ def _compile_eagerly() -> None:
         pypyjit.set_param(trace_eagerness=50)
 
 
-def end_with(parent: int) -> None:
+def follow(parent: int) -> None:
+    """Leave Ctrl-C to the parent, and end when it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
     """End with the parent, which could not end this worker if it was killed.
 
     The number of the parent is an argument: asked for here, it might be that of another process already.
@@ -208,7 +213,7 @@ class _AbsentModule(ModuleType):
 
 
 class _AbsentPackages:
-    """Finds packages of the extras where they are not installed: modules name them, but no run uses them."""
+    """Stands in for packages that are not installed: modules import them, but no run uses them."""
 
     NAMES = frozenset({"altair", "distributed", "joblib", "polars", "pydantic", "scipy"})
 

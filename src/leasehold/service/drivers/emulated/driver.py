@@ -1,7 +1,7 @@
 """The emulated driver: its machines keep running while their manager is down, because their clock does."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ class EmulatedDriver:
     Raises InvalidField or UnknownName for an option that makes no sense, InputError for a file that cannot be used.
     """
 
-    def __init__(self, setup: DriverSetup, images: ImageCatalogue | None = None) -> None:
+    def __init__(self, setup: DriverSetup, images: Container[str] = ()) -> None:
         options = read_options(setup.options)
         self._images = images
         self._hardware = Hardware(
@@ -204,7 +204,7 @@ class EmulatedDriver:
         return order if done is None else replace(order, work_done=done)
 
     def _as_written(self) -> EmulatedMachines:
-        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read, self._images or ())
+        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read, self._images)
 
     def _read(self, file: StagedFile) -> str:
         with content_path(self._inputs, file.sha256).open("rb") as content:

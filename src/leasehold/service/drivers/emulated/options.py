@@ -82,8 +82,8 @@ class AlikeNodes:
     host: Annotated[
         bool,
         Flag(
-            "jobs run on it in machines that are built there, not on the node as it is",
-            more=", from the images of [a table of their own](#clusteremulatedbuilding)",
+            "jobs run in machines that are built on it, not on the node itself",
+            more=", from [the images of the site](#clusteremulatedbuilding)",
         ),
     ] = False
 
