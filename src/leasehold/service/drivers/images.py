@@ -1,8 +1,10 @@
 """The images that the configuration of a site names, whatever its machines make of one, and the software in them."""
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from leasehold.configuration.declaration import Counts, Key, Texts, TextTable
@@ -10,6 +12,9 @@ from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.configuration.tables import check_image_name
 from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
+
+_LONGEST_BEGINNING = 40
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,12 @@ class ImageSoftware(Key):
     def write(self, value: Mapping[str, Iterable[tuple[str, str]]]) -> dict[str, list[str]]:
         """Give the table."""
         return {image: SoftwareTexts(self.doc).write(software) for image, software in value.items()}
+
+
+def built_name(beginning: str, recipe: bytes) -> str:
+    """Name a built image: its beginning is for people, the digest of what it is made of tells it from all others."""
+    readable = re.sub("[^A-Za-z0-9._:+-]", "-", beginning)[:_LONGEST_BEGINNING]
+    return f"{readable}-{sha256(recipe).hexdigest()[:_DIGITS]}"
 
 
 def absolute_folder(text: str) -> str:

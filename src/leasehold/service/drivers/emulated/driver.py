@@ -1,7 +1,7 @@
 """The emulated driver: its machines keep running while their manager is down, because their clock does."""
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults, Line
-from leasehold.service.drivers.emulated.images import ImageBuilding, ImageCatalogue
+from leasehold.service.drivers.emulated.images import ImageCatalogue
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware, planned_nodes, read_options
 from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
@@ -39,9 +39,8 @@ class EmulatedDriver:
     Raises InvalidField or UnknownName for an option that makes no sense, InputError for a file that cannot be used.
     """
 
-    def __init__(self, setup: DriverSetup, images: Container[str] = ()) -> None:
+    def __init__(self, setup: DriverSetup) -> None:
         options = read_options(setup.options)
-        self._images = images
         self._hardware = Hardware(
             setup.slots,
             setup.speed_mips,
@@ -50,6 +49,7 @@ class EmulatedDriver:
             options.boot_ms,
             options.able,
             options.nodes or planned_nodes(setup.nodes),
+            options.building,
         )
         self._clock = setup.clock
         self._inputs = setup.folder / "inputs"
@@ -204,7 +204,7 @@ class EmulatedDriver:
         return order if done is None else replace(order, work_done=done)
 
     def _as_written(self) -> EmulatedMachines:
-        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read, self._images)
+        return EmulatedMachines(self._hardware, self.injector, self._store.load(), self._read)
 
     def _read(self, file: StagedFile) -> str:
         with content_path(self._inputs, file.sha256).open("rb") as content:
@@ -224,11 +224,6 @@ class EmulatedDriver:
 class EmulatedBuilder(EmulatedDriver):
     """One whose hosts boot machines from images, and that builds more of them."""
 
-    def __init__(self, setup: DriverSetup, building: ImageBuilding) -> None:
-        self._catalogue = ImageCatalogue(setup.folder, building)
-        self._build_s = building.build_ms / 1000
-        super().__init__(setup, self._catalogue)
-
     async def images(self) -> list[ImageFacts]:
         """List the images that are there; raises ConnectionError where the line is cut."""
         await self.line.reach()
@@ -243,11 +238,16 @@ class EmulatedBuilder(EmulatedDriver):
         """Build an image with these packages, or find it; raises as `ImageCatalogue.build`."""
         await self.line.reach()
         if self._catalogue.lacks(packages):
-            await asyncio.sleep(self._build_s)
-        return await self._in_turn(self._catalogue.build, packages)
+            await asyncio.sleep(self._catalogue.build_ms / 1000)
+        return await self._act(lambda _: self._catalogue.build(packages))
+
+    @property
+    def _catalogue(self) -> ImageCatalogue:
+        assert self._machines.images is not None, "made by `emulated_driver`, where the configuration has it build"
+        return self._machines.images
 
 
 def emulated_driver(setup: DriverSetup) -> EmulatedDriver:
     """Make the driver of one site. Raises as `EmulatedDriver`."""
     building = read_options(setup.options).building
-    return EmulatedDriver(setup) if building is None else EmulatedBuilder(setup, building)
+    return EmulatedDriver(setup) if building is None else EmulatedBuilder(setup)

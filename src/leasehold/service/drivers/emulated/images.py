@@ -1,18 +1,15 @@
-"""The images of an emulated site that builds some: its base image, and those that were built, in a file."""
+"""The images of an emulated site that builds some: its base image, and those that were built."""
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from leasehold.configuration.declaration import Seconds, Table, Text, Whole
 from leasehold.configuration.tables import check_image_name
-from leasehold.model.errors import InputError, LeaseholdError
+from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.facts import Buildable, ImageFacts
-from leasehold.service.drivers.images import SoftwareTexts
+from leasehold.service.drivers.images import SoftwareTexts, built_name
 
-FILE = "images.json"
 _BASE_BYTES = 1 << 30
 _BYTES_PER_PACKAGE = 100 << 20
 
@@ -38,15 +35,17 @@ BUILDING = Table(ImageBuilding, "Images that an emulated site builds.")
 
 
 class ImageCatalogue:
-    """The images of a site; those that were built are there again after a restart.
+    """The images of a site; ``built`` are those of before, as `to_text` wrote them."""
 
-    Raises InputError for a file that cannot be used.
-    """
-
-    def __init__(self, folder: Path, building: ImageBuilding) -> None:
-        self._file = folder / FILE
+    def __init__(self, building: ImageBuilding, built: str = "") -> None:
         self._building = building
-        self._images = {image.name: image for image in [self._with(frozenset()), *map(self._with, self._read())]}
+        before = [frozenset(map(tuple, packages)) for packages in json.loads(built or "[]")]
+        self._images = {image.name: image for image in map(self._with, [frozenset(), *before])}
+
+    @property
+    def build_ms(self) -> int:
+        """How long it takes to build one."""
+        return self._building.build_ms
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an image of this name."""
@@ -71,36 +70,24 @@ class ImageCatalogue:
         if unknown:
             raise LeaseholdError(f"there is no package {unknown[0]} to build an image with")
         made = self._with(packages)
-        if made.name not in self._images:
-            self._images[made.name] = made
-            self._write()
-        return made
+        return self._images.setdefault(made.name, made)
+
+    def to_text(self) -> str:
+        """Write down which images were built."""
+        built = (image.software - self._building.software for image in self._images.values())
+        return json.dumps([sorted(packages) for packages in built if packages])
 
     def _with(self, packages: frozenset[tuple[str, str]]) -> ImageFacts:
         building = self._building
         added = packages - building.software
         return ImageFacts(
-            name="+".join([building.image, *sorted("-".join(filter(None, pair)) for pair in added)]),
+            name=_name(building.image, added) if added else building.image,
             software=building.software | added,
             size_bytes=_BASE_BYTES + _BYTES_PER_PACKAGE * len(added),
             least_memory_mib=building.least_memory_mib,
         )
 
-    def _read(self) -> list[frozenset[tuple[str, str]]]:
-        try:
-            built = json.loads(self._file.read_bytes())
-            return [frozenset((name, version) for name, version in packages) for packages in built]
-        except FileNotFoundError:
-            return []
-        except (ValueError, TypeError) as error:
-            raise InputError(self._file, None, f"is not a list of images: {error}") from error
 
-    def _write(self) -> None:
-        """Replace the file as a whole."""
-        aside = self._file.with_suffix(".new")
-        built = [sorted(image.software - self._building.software) for image in self._images.values()]
-        with aside.open("w", encoding="utf-8") as file:
-            json.dump([packages for packages in built if packages], file)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self._file)
+def _name(base: str, added: frozenset[tuple[str, str]]) -> str:
+    names = sorted(name for name, _ in added)
+    return built_name("+".join([base, *names]), json.dumps([base, sorted(added)]).encode())

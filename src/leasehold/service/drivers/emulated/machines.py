@@ -9,7 +9,7 @@ said in `leasehold.service.drivers.reconciler.order_rules`.
 import json
 import re
 import shlex
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
@@ -23,6 +23,7 @@ from leasehold.service.drivers.emulated.fault_injection import (
     NodeFaultSchedule,
     describe,
 )
+from leasehold.service.drivers.emulated.images import ImageCatalogue
 from leasehold.service.drivers.emulated.nodes import NodeInventory
 from leasehold.service.drivers.emulated.options import Hardware, default_nodes
 from leasehold.service.drivers.emulated.record import (
@@ -255,17 +256,13 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         injector: FaultInjector,
         saved: Saved | None = None,
         read: Read = lambda _: "",
-        images: Container[str] = (),
     ) -> None:
-        """Restore the saved state; without it the site is empty.
-
-        ``read``    reads inputs
-        ``images``  names of images that are there besides those of the configuration
-        """
+        """Restore the saved state; without it the site is empty. ``read`` reads inputs."""
         saved = saved or Saved()
         self._read = read
-        self._images = images
         self.hardware = hardware
+        self.images = ImageCatalogue(hardware.building, saved.images) if hardware.building else None
+        self._images_written = saved.images
         self.injector = injector
         self._node_faults = NodeFaults.from_text(saved.node_faults) if saved.node_faults else NodeFaults()
         self._node_faults_written = self._node_faults.to_text()
@@ -352,7 +349,12 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             node_faults = ""
         else:
             self._node_faults_written = node_faults
-        return Unwritten(self.take_changes(), sent, audit, outputs, node_faults)
+        images = "" if self.images is None else self.images.to_text()
+        if images == self._images_written:
+            images = ""
+        else:
+            self._images_written = images
+        return Unwritten(self.take_changes(), sent, audit, outputs, node_faults, images)
 
     def _check_node(self, node: str) -> None:
         if node not in self._nodes.nodes:
@@ -389,7 +391,7 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         current = self.current(order.lease_id)
         if current is None:
             lacking = order_rules.no_such_image(order, self.hardware.capabilities)
-            if lacking is not None and order.constraints.image not in self._images:
+            if lacking is not None and (self.images is None or order.constraints.image not in self.images):
                 return lacking
             constraints, vms, memory_mib = order.constraints, order.vms, order.memory_mib
         else:

@@ -193,6 +193,7 @@ class Hardware:
     ``boot_ms``         how long booting takes; the planner counts on no time at all
     ``capabilities``    what they can do: it may be less than emulation could, to try that out
     ``nodes``           what they run on; none: what a site has whose configuration says nothing of them
+    ``building``        what images can be built from; None where none are
     """
 
     slots: int
@@ -202,6 +203,7 @@ class Hardware:
     boot_ms: int = 0
     capabilities: Capabilities = field(default_factory=Capabilities)
     nodes: tuple[EmulatedNode, ...] = ()
+    building: ImageBuilding | None = None
 
     def wall_ms(self, work: int) -> int:
         """How long this much work takes, rounded up to whole milliseconds."""

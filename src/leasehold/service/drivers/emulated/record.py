@@ -188,17 +188,19 @@ FILE = "emulated.sqlite3"
 
 _AUDIT_COLUMNS = "at_ms, lease_id, incarnation, action, detail"
 _NODE_FAULTS = "node_faults"
+_IMAGES = "images"
 _MAX_OUTPUTS = 10_000
 """Of so many leases that are gone the output of their commands is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a site was left as; ``node_faults`` as `NodeFaults.to_text` wrote them, empty if never."""
+    """What a site was left as; ``node_faults`` and ``images`` as their ``to_text`` wrote them, empty if never."""
 
     instances: list[EmulatedInstance] = field(default_factory=list)
     tombstones: dict[int, int] = field(default_factory=dict)
     node_faults: str = ""
+    images: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class Unwritten:
 
     ``sent``         of leases that were sent away: their incarnation, and how much of their work was done
     ``outputs``      what the commands of leases had written that are gone: output, standard error, and files as JSON
-    ``node_faults``  empty where they are unchanged
+    ``node_faults``  empty where they are unchanged; ``images`` likewise
     """
 
     changes: Changes[EmulatedInstance]
@@ -215,10 +217,11 @@ class Unwritten:
     audit: list[AuditLine]
     outputs: dict[int, tuple[str, str, str]]
     node_faults: str
+    images: str
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.changes or self.node_faults)
+        return bool(self.changes or self.node_faults or self.images)
 
 
 class EmulatedStore(InstanceStore[EmulatedInstance]):
@@ -230,7 +233,7 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
 
     def load(self) -> Saved:
         """Read everything as it was left."""
-        return Saved(self.instances(), self.tombstones(), self.fact(_NODE_FAULTS) or "")
+        return Saved(self.instances(), self.tombstones(), self.fact(_NODE_FAULTS) or "", self.fact(_IMAGES) or "")
 
     def save(self, unwritten: Unwritten) -> None:
         """Write what has changed, all of it or nothing."""
@@ -245,8 +248,9 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
         )
         keep_latest(connection, "sent", MAX_TOMBSTONES)
         keep_latest(connection, "outputs", _MAX_OUTPUTS)
-        if unwritten.node_faults:
-            set_fact(connection, _NODE_FAULTS, unwritten.node_faults)
+        for key, text in ((_NODE_FAULTS, unwritten.node_faults), (_IMAGES, unwritten.images)):
+            if text:
+                set_fact(connection, key, text)
         write_lines(connection, unwritten.audit, self._audit_lines)
 
     def audit_of(self, lease_id: int, most: int) -> list[AuditLine]:

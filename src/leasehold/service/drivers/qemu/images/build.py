@@ -24,6 +24,7 @@ from pathlib import Path
 
 from leasehold.model.errors import InputError
 from leasehold.service.drivers.facts import Buildable, ImageFacts
+from leasehold.service.drivers.images import built_name
 from leasehold.service.drivers.qemu.images.image import (
     DESCRIPTION,
     Catalogue,
@@ -104,7 +105,6 @@ _RECIPE = 1
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~-]*")
-_LONGEST_NAME = 40
 
 Packages = frozenset[tuple[str, str]]
 """Names with versions; an empty version is the one that would be installed now."""
@@ -353,10 +353,9 @@ def exact_versions(packages: Packages) -> dict[str, str]:
 
 
 def name_of(base: Image, packages: Mapping[str, str]) -> str:
-    """Name an image by what it is made of; its beginning is for people."""
+    """Name an image by what it is made of."""
     recipe = json.dumps([_RECIPE, base.name, packages], sort_keys=True).encode()
-    digest = sha256(recipe + b"".join(map(_guest_file, _GUEST_FILES))).hexdigest()[:_DIGITS]
-    return f"{'-'.join(sorted(packages))[:_LONGEST_NAME]}-{digest}"
+    return built_name("-".join(sorted(packages)), recipe + b"".join(map(_guest_file, _GUEST_FILES)))
 
 
 def why_not(base: Image, repository: Repository | None) -> str:
