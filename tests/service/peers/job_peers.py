@@ -208,8 +208,14 @@ class JobPeers(World):
             there = live.engine.plan(Submit(request, metadata)).prospect.elsewhere
             assert there is not None
             peer = there.name
-        live.do(AskForPlan(7, peer, request, metadata, 2_000))
-        return 7
+        return self.question(name, peer, request, metadata)
+
+    def question(self, name: str, peer: str, request: Request, metadata: LeaseMetadata | None = None) -> int:
+        """Ask a peer what would become of a request; gives the question's number, as live ones have it."""
+        live = self.gateways[name]
+        number = live.now_ms
+        live.do(AskForPlan(number, peer, request, metadata or LeaseMetadata(), 2_000))
+        return number
 
     def planned(self, name: str, number: int) -> Planned | None:
         """What was answered to a question."""

@@ -213,6 +213,19 @@ class TestQuestions:
         assert (prospect.state, prospect.reason) == (LeaseState.REFUSED, Reason.REQUEST_LOOP)
         world.close()
 
+    def test_a_lease_that_is_submitted_between_the_plan_and_its_question_is_another_one(self, tmp_path: Path) -> None:
+        world = JobPeers(tmp_path, MORE_AT_C)
+        request = world.request("a", 3)
+        world.gateways["a"].do(Submit(request, LeaseMetadata()))
+        world.to_and_fro(4)
+        assert world.gateways["a"].engine.leases.row(request.id).lease.site == "b"
+        question = world.question("a", "b", request)
+        world.to_and_fro(4)
+        said = world.planned("a", question)
+        assert said is not None
+        assert said.state is LeaseState.WAITING
+        world.close()
+
     def test_nodes_that_are_not_there_any_more_are_not_planned_for(self, tmp_path: Path) -> None:
         world = JobPeers(tmp_path)
         gone = PlacementConstraints(("site-b/n9",), cores=1)

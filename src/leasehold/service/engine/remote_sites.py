@@ -206,8 +206,11 @@ class RemoteSiteProtocol:
         self._log.send(lease.site, wire.offer(lease, self._leases.metadata[lease.id], hop, wait=wait), now_ms)
 
     def ask_for_plan(self, command: AskForPlan, now_ms: int) -> None:
-        """Ask a site or peer what would become of a request there."""
-        request = command.request
+        """Ask a site or peer what would become of a request there.
+
+        It is asked under the number of the question: that of the next lease may be taken before the question arrives.
+        """
+        request = replace(command.request, id=command.number)
         lease = Lease(request.id, request, request.vms, 0, now_ms, site=command.site)
         body = wire.offer(lease, command.metadata, self._core.gateway.peering.hop(lease), wait=request.wait)
         self._log.send(command.site, wire.plan(command.number, body, command.within_ms), now_ms)
