@@ -14,6 +14,7 @@ ON_ONE_WORKER = {
     "tests/service/drivers/qemu": "guests",
     "tests/service/drivers/libvirt": "guests",
     "tests/service/jobs/test_real_machines.py": "guests",
+    "tests/service/peers/test_real_machines.py": "guests",
     "tests/service/drivers/slurm": "slurm",
     "tests/service/drivers/ec2": "ec2",
 }

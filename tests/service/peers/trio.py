@@ -1,7 +1,7 @@
 """Three gateways in a chain or a ring, as processes; the last one may have a site with a manager of its own."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import permutations
@@ -24,11 +24,11 @@ RING = tuple(permutations("abc", 2))
 LIMITS = Limits(requests_per_s=0, file_mib_per_consumer=100)
 
 
-def configured(name: str, limits: Limits = LIMITS) -> ServiceConfig:
-    """One site, with one piece of software on each of its nodes."""
+def configured(name: str, limits: Limits = LIMITS, site: SiteSpec | None = None) -> ServiceConfig:
+    """One site; unless another is given, with one piece of software on each of its emulated nodes."""
     everybody = config("most-free")
     nodes = [{"count": SLOTS[name], "cores": 1, "software": [one for one in (SOFTWARE[name],) if one]}]
-    place = SiteSpec(f"site-{name}" if name in "abc" else name, SLOTS[name], options={"nodes": nodes})
+    place = site or SiteSpec(f"site-{name}" if name in "abc" else name, SLOTS[name], options={"nodes": nodes})
     return replace(everybody, clusters=(place,), jobs=replace(everybody.jobs, look_every_ms=200), limits=limits)
 
 
@@ -51,12 +51,18 @@ class Trio:
         hops: int = 2,
         manager_of: str = "",
         limits: Limits = LIMITS,
+        sites: Mapping[str, SiteSpec] | None = None,
     ) -> Iterator[Self]:
-        """``manager_of``: which of them has the site ``far``, which decides for itself."""
+        """Start them, and end them.
+
+        ``manager_of``  which of them has the site ``far``, which decides for itself
+        ``sites``       other sites of some
+        """
+        sites = sites or {}
         with ExitStack() as ends:
             served: dict[str, Served] = {}
             for name in "abc":
-                served[name] = Served(configured(name, limits), folder / name)
+                served[name] = Served(configured(name, limits, sites.get(name)), folder / name)
                 ends.callback(served[name].leave)
             for one in served.values():
                 asyncio.run(one.ready())
@@ -66,7 +72,8 @@ class Trio:
             if manager_of:
                 spec = TokenSpec(consumer="far", roles=[Role.PEER], sites=["far"])
                 token = clients[manager_of].tokens.create(spec).token
-                served["far"] = Served(configured("far"), folder / "far", Line(served[manager_of].url, token, "far"))
+                line = Line(served[manager_of].url, token, "far")
+                served["far"] = Served(configured("far", site=sites.get("far")), folder / "far", line)
                 ends.callback(served["far"].leave)
                 asyncio.run(served["far"].ready())
             trio = cls(served, clients)
