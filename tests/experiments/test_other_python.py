@@ -3,12 +3,14 @@
 The other interpreter is this one again, in an environment that has numpy and nothing else, as PyPy has.
 """
 
+import gzip
 import math
 import os
 import signal
 import subprocess
 import sys
 import venv
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.waiting import PATIENCE_S
 
 from leasehold.cli.reproduce import EVALUATIONS
 from leasehold.cli.reproducing import Manner
+from leasehold.experiments.beyond.evaluation import campaign as beyond
 from leasehold.experiments.campaign import CampaignProgress, Task, carry_out, estimate_s, how_many
 from leasehold.experiments.evaluation import Evaluation, Size
 from leasehold.experiments.kept import Kept
@@ -148,8 +151,27 @@ def test_the_options_say_which_interpreter_and_how_many() -> None:
     assert Manner(jobs=3, python="pypy3").workers == OtherPython("pypy3", 3)
     with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --dask"):
         Manner(dask="tcp://host:8786", python="pypy3")
-    with pytest.raises(InvalidField, match="--python: got 'pypy3', expected no --logs"):
-        Manner(logs=Path("traces"), python="pypy3")
+
+
+def test_it_is_given_the_jobs_of_logs_which_it_cannot_read(bare: str, tmp_path: Path) -> None:
+    lines = (f"{number} {number * 900} 0 600 1 -1 -1 1 600 -1 1 1 1 1 1 1 -1 -1" for number in range(1, 500))
+    (tmp_path / "KTH-SP2.swf.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    planned = beyond(["beyond-kth"], Size(quick=True, seeds=1, logs=tmp_path))
+    assert planned.hand_over is not None
+    for run in ("beyond-kth-rr-6h", "beyond-kth-clairvoyant-6h"):
+        handed_over = tmp_path / "handed over"
+        handed_over.mkdir(exist_ok=True)
+        [(_, there)] = OtherPython(bare, 1).each(partial(planned.hand_over(handed_over), run), [1])
+        assert repr(there) == repr(planned.measure(run, 1))
+
+
+def test_logs_that_it_cannot_be_given_are_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = reproduce("calibration", "--quick", "--logs", ".", "--python", "pypy3")
+    assert isinstance(said.exception, InvalidField)
+    assert str(said.exception) == (
+        "--python: got 'pypy3', expected no --logs: calibration can hand none over to another interpreter"
+    )
 
 
 @pytest.mark.example

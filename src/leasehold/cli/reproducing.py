@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -20,7 +21,7 @@ from leasehold.analysis.wording import count, duration
 from leasehold.cli.screen import answer, answer_table, talk, wrapped
 from leasehold.experiments import campaign
 from leasehold.experiments.campaign import CampaignProgress, Measure, Reporter, Task, Workers
-from leasehold.experiments.evaluation import Evaluation, Size
+from leasehold.experiments.evaluation import Campaign, Evaluation, Size
 from leasehold.experiments.kept import FOLDER, Kept, Runs
 from leasehold.experiments.other_python import OtherPython
 from leasehold.experiments.report import Block, MarkdownTable, Title
@@ -45,11 +46,9 @@ class Manner:
     silent: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse another interpreter together with what it cannot have; raises InvalidField."""
+        """Refuse another interpreter on other machines; raises InvalidField."""
         if self.python is not None and self.dask is not None:
             raise InvalidField("--python", self.python, "no --dask: its workers run in their own interpreter")
-        if self.python is not None and self.logs is not None:
-            raise InvalidField("--python", self.python, "no --logs: they are read by Polars, which it may not have")
 
     @property
     def workers(self) -> Workers:
@@ -72,12 +71,25 @@ class Answer:
 def run(name: str, evaluation: Evaluation, parts: Sequence[str], manner: Manner) -> Answer:
     """Make the runs that these parts need, except for those that are kept, and write the report."""
     planned = evaluation.campaign(parts, Size(manner.quick, manner.seeds, manner.logs))
+    if manner.python is not None and manner.logs is not None and planned.hand_over is None:
+        raise InvalidField("--python", manner.python, f"no --logs: {name} can hand none over to another interpreter")
     folder = _folder_for(name, manner.out)
     kept = Kept(folder / FOLDER, planned.marks)
-    measure(planned.measure, planned.runs, kept, manner)
+    with _measure_of(planned, manner) as how:
+        measure(how, planned.runs, kept, manner)
     report = planned.report(kept.results(planned.runs))
     written = report.write(folder, kept, planned.runs)
     return Answer(report.data, lambda: _show(report.screen()), written)
+
+
+@contextmanager
+def _measure_of(planned: Campaign, manner: Manner) -> Iterator[Measure]:
+    """Give what makes a run where runs are made: another interpreter reads no logs, and is given what is in them."""
+    if manner.python is None or planned.hand_over is None:
+        yield planned.measure
+        return
+    with TemporaryDirectory(prefix="leasehold-logs-") as folder:
+        yield planned.hand_over(Path(folder))
 
 
 def _folder_for(name: str, wanted: Path | None) -> Path:

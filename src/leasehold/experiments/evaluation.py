@@ -117,13 +117,16 @@ class EvaluationReport:
 class Campaign:
     """The runs of an evaluation, how one is measured, and the report of their results.
 
-    ``marks``  of every configuration, as `kept.marks` gives them
+    ``marks``      of every configuration, as `kept.marks` gives them
+    ``hand_over``  writes the jobs of logs into a folder, and gives ``measure`` for an interpreter that reads no logs;
+                   None where there are no logs, or they cannot be handed over
     """
 
     runs: Runs
     marks: Mapping[str, str]
     measure: Measure
     report: Callable[[Results], EvaluationReport]
+    hand_over: Callable[[Path], Measure] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from leasehold.experiments.beyond.plan import (
     plan,
     settings_named,
 )
+from leasehold.experiments.campaign import Measure
 from leasehold.experiments.evaluation import Campaign, Evaluation, EvaluationReport, Size
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import DECIDES, Results, marks
@@ -247,7 +248,15 @@ def campaign(parts: Sequence[str], size: Size) -> Campaign:
         marks=marks(_MAKES_RESULTS, {name: _decides(one) for name, one in read.configurations.items()}),
         measure=partial(world.measure, folder=size.logs),
         report=partial(report, read, settings, seeds),
+        hand_over=None if size.logs is None else partial(_hand_over, settings, size.logs),
     )
+
+
+def _hand_over(settings: Sequence[Setting], logs: Path, folder: Path) -> Measure:
+    for setting in settings:
+        if setting.log is not None:
+            world.hand_over(setting.log, logs, folder)
+    return partial(world.measure, folder=folder)
 
 
 EVALUATIONS = {NAME: Evaluation(campaign, lambda: [part_name(one) for one in plan().settings])}

@@ -1,5 +1,6 @@
 """One run of a contender: the product's own gateway and clusters, and what a setting changes of them."""
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -209,6 +210,8 @@ def is_clairvoyant(configuration: ContenderRun) -> bool:
 
 ANY = "any"
 BY_SITE = "partition"
+HANDED_OVER = ".jobs"
+"""How the name of a file ends that has the jobs of a log for another interpreter."""
 
 
 def log_is_there(log: Log, folder: Path | None) -> bool:
@@ -224,6 +227,8 @@ def local_jobs(
     Raises InvalidField where the log is shorter than that.
     """
     path = folder / log.file
+    if not path.exists():
+        path = _handed_over(path)
     whole = _whole(path, by_site=log.procs is None)
     ours = _dealt(path, log, tuple(slots.items()))
     return merged(*(_window(whole, ours[name], name, span_ms, replication) for name in slots))
@@ -248,9 +253,22 @@ def _window(
     return shifted(jobs, -begin_ms)
 
 
+def hand_over(log: Log, logs: Path, folder: Path) -> None:
+    """Write the jobs of a log for processes that cannot read it; `measure` finds them in this folder."""
+    jobs = _whole(logs / log.file, by_site=log.procs is None)
+    _handed_over(folder / log.file).write_bytes(pickle.dumps(jobs))
+
+
+def _handed_over(path: Path) -> Path:
+    return path.with_name(f"{path.name}{HANDED_OVER}")
+
+
 @cache
 def _whole(path: Path, *, by_site: bool) -> tuple[WorkloadJob, ...]:
     """Read a log once in each process."""
+    if path.suffix == HANDED_OVER:
+        jobs_there: tuple[WorkloadJob, ...] = pickle.loads(path.read_bytes())  # noqa: S301 - by `hand_over`
+        return jobs_there
     site, field = (None, BY_SITE) if by_site else (ANY, None)
     stream = LogStream("locals", str(path), "swf", site, field)
     jobs = open_log(stream, 1, ReadingNotes(stream.name))
