@@ -17,11 +17,11 @@ from importlib.machinery import ModuleSpec
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Thread
 from traceback import format_exc
 from types import ModuleType
 from typing import IO, TypeVar
 
+from leasehold.forecasting.parent import end_with
 from leasehold.model.errors import InvalidField, LeaseholdError
 
 T = TypeVar("T")
@@ -29,7 +29,6 @@ R = TypeVar("R")
 
 OPTION = "--python"
 OLDEST = (3, 11)
-PARENT_CHECK_S = 0.5
 PATIENCE_S = 30
 
 PROBE = """
@@ -166,18 +165,7 @@ def _compile_eagerly() -> None:
 def follow(parent: int) -> None:
     """Leave Ctrl-C to the parent, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """End with the parent, which could not end this worker if it was killed.
-
-    The number of the parent is an argument: asked for here, it might be that of another process already.
-    """
-    never = Event()
-    while os.getppid() == parent:
-        never.wait(PARENT_CHECK_S)
-    os._exit(1)
+    end_with(parent)
 
 
 class _Absent(type):

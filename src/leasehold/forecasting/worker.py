@@ -21,6 +21,7 @@ from leasehold.forecasting.calibration import Calibration
 from leasehold.forecasting.estimates import Foreseen, LeaseEstimates, estimate, foresee
 from leasehold.forecasting.file import snapshot_bytes, snapshot_of
 from leasehold.forecasting.futures import Forecast
+from leasehold.forecasting.parent import end_with
 from leasehold.forecasting.snapshot import Snapshot
 from leasehold.forecasting.what_if import Change, Comparison, compare
 from leasehold.model.errors import InvalidField, LeaseholdError
@@ -179,6 +180,7 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal means whoever started us
+    end_with(int(sys.argv[1]))
     os.nice(_NICE)
     try:
         serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -11,6 +11,7 @@ what was learnt are in the store.
 
 import asyncio
 import json
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -102,7 +103,7 @@ class Worker:
     async def _running(self) -> Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "leasehold.forecasting.worker", stdin=PIPE, stdout=PIPE
+                sys.executable, "-m", "leasehold.forecasting.worker", str(os.getpid()), stdin=PIPE, stdout=PIPE
             )
         return self._process
 
