@@ -256,7 +256,7 @@ def _hand_over(settings: Sequence[Setting], logs: Path, folder: Path) -> Measure
     for setting in settings:
         if setting.log is not None:
             world.hand_over(setting.log, logs, folder)
-    return partial(world.measure, folder=folder)
+    return partial(world.measure, folder=folder, handed_over=True)
 
 
 EVALUATIONS = {NAME: Evaluation(campaign, lambda: [part_name(one) for one in plan().settings])}

@@ -116,13 +116,15 @@ def room_beside(settings: Sequence[SiteSettings], jobs: Iterable[WorkloadJob], r
 # The run
 
 
-def measure(name: str, replication: int, folder: Path | None = None) -> dict[str, float]:
+def measure(name: str, replication: int, folder: Path | None = None, *, handed_over: bool = False) -> dict[str, float]:
     """Run one configuration, by its name."""
-    return run(configuration_named(name), replication, folder)
+    return run(configuration_named(name), replication, folder, handed_over=handed_over)
 
 
-def run(configuration: ContenderRun, replication: int, folder: Path | None = None) -> dict[str, float]:
-    """Run the requests of the period to their end; logs are in ``folder``."""
+def run(
+    configuration: ContenderRun, replication: int, folder: Path | None = None, *, handed_over: bool = False
+) -> dict[str, float]:
+    """Run the requests of the period to their end; logs are in ``folder``, or what `hand_over` wrote there."""
     made, setting = scenario(configuration, replication), configuration.setting
     lead_ms = 0 if setting.log is None else plan().stated["logs"]["lead_hours"] * MS_PER_HOUR
     span_ms = configuration.hours * MS_PER_HOUR + lead_ms  # local requests come before the first guest
@@ -133,7 +135,8 @@ def run(configuration: ContenderRun, replication: int, folder: Path | None = Non
         if setting.log is not None:
             assert folder is not None
             slots = {cluster.name: int(cluster.slots) for cluster in made.clusters}
-            ours = local_jobs(setting.log, folder, slots, span_ms, replication)
+            log = _as_handed_over(setting.log) if handed_over else setting.log
+            ours = local_jobs(log, folder, slots, span_ms, replication)
             jobs = merged(ours, shifted(jobs, lead_ms))
         most = setting.overestimate
         return jobs if most == 1.0 else overestimated(jobs, most, replication)
@@ -227,8 +230,6 @@ def local_jobs(
     Raises InvalidField where the log is shorter than that.
     """
     path = folder / log.file
-    if not path.exists():
-        path = _handed_over(path)
     whole = _whole(path, by_site=log.procs is None)
     ours = _dealt(path, log, tuple(slots.items()))
     return merged(*(_window(whole, ours[name], name, span_ms, replication) for name in slots))
@@ -254,13 +255,13 @@ def _window(
 
 
 def hand_over(log: Log, logs: Path, folder: Path) -> None:
-    """Write the jobs of a log for processes that cannot read it; `measure` finds them in this folder."""
+    """Write the jobs of a log for processes that cannot read it, which are told that they are ``handed_over``."""
     jobs = _whole(logs / log.file, by_site=log.procs is None)
-    _handed_over(folder / log.file).write_bytes(pickle.dumps(jobs))
+    (folder / _as_handed_over(log).file).write_bytes(pickle.dumps(jobs))
 
 
-def _handed_over(path: Path) -> Path:
-    return path.with_name(f"{path.name}{HANDED_OVER}")
+def _as_handed_over(log: Log) -> Log:
+    return replace(log, file=f"{log.file}{HANDED_OVER}")
 
 
 @cache
